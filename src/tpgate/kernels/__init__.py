@@ -1,0 +1,1 @@
+"""Triton kernels under test, their timing, collectives and rooflines."""

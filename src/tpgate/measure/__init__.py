@@ -1,0 +1,1 @@
+"""From request records to metrics and validity."""

@@ -1,0 +1,1 @@
+"""Statistics without I/O: robust comparison, power, families, drift."""

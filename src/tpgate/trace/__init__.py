@@ -1,0 +1,1 @@
+"""Profiler traces: reading, classifying, breaking down."""
