@@ -19,6 +19,10 @@ Scalar = str | int | float | bool
 Pairs = tuple[tuple[str, Scalar], ...]
 Device = Literal["cuda", "cpu"]
 Api = Literal["generate", "completions", "chat"]
+Engine = Literal["sglang", "standin"]
+
+SCENARIO_CELL = "scenario"
+"""Name of the pseudo-cell that holds metrics of a whole scenario, such as the cost of one more request."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
@@ -82,6 +86,7 @@ class ServerSpec:
         options: SGLang server arguments by their field name (``cuda_graph_max_bs``), rendered per SGLang version.
         environment: Variables set for the server process.
         startup_timeout_s: Seconds until the first completed token, at most.
+        engine: ``sglang``, or ``standin`` for the scripted server whose truth is known.
     """
 
     model: ModelSpec
@@ -90,6 +95,7 @@ class ServerSpec:
     options: Pairs = ()
     environment: tuple[tuple[str, str], ...] = ()
     startup_timeout_s: float = 900.0
+    engine: Engine = "sglang"
 
     def __post_init__(self) -> None:
         _require(self.tensor_parallel >= 1, f"tensor_parallel is {self.tensor_parallel}", "1 or more")
@@ -237,10 +243,6 @@ class Scenario:
             "settings": list(self.settings),
         }
         return digest_of(json.loads(json.dumps(value)))
-
-
-SCENARIO_CELL = "scenario"
-"""Name of the pseudo-cell that holds metrics of a whole scenario, such as the cost of one more request."""
 
 
 def _plain(value: dict[str, Any], drop: Iterable[str]) -> dict[str, Any]:

@@ -107,3 +107,38 @@ def worst(verdicts: list[Verdict]) -> Verdict:
     if not verdicts:
         raise ValueError("no verdicts: nothing was compared")
     return min(verdicts, key=severity)
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that was decided about one result.
+
+    Attributes:
+        result_id: The result that was judged.
+        scenario: Its scenario.
+        verdict: The worst verdict over all comparisons, after the family rule.
+        comparisons: One a gated metric and cell, in the declared order, absent ones included.
+        observed: The same for metrics that are shown and not gated.
+        baseline_path: File the baseline was read from, or None.
+        baseline_launches: Launches it holds.
+        baseline_days: Distinct days on which they were made.
+        provisional: Whether the baseline is too small to be trusted fully (fewer than 10 launches or 3 days).
+        differences: Identity fields that differ, as (field, baseline, now); with NO BASELINE the keys that kept the
+            two apart, else notes.
+        doubts: (cell, check, reason, advice) of everything that made a run void or was noted.
+        warnings: Things a reader should know about the whole judgement.
+        launches: Launches that were judged.
+    """
+
+    result_id: str
+    scenario: str
+    verdict: Verdict
+    comparisons: tuple[Comparison, ...]
+    observed: tuple[Comparison, ...] = ()
+    baseline_path: str | None = None
+    baseline_launches: int = 0
+    baseline_days: int = 0
+    provisional: bool = False
+    differences: tuple[tuple[str, str, str], ...] = ()
+    doubts: tuple[tuple[str, str, str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+    launches: int = 0
