@@ -1,0 +1,232 @@
+"""One measured pass of one cell: flush, count, drive, count again, compute, check."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from tpgate.errors import ServerError
+from tpgate.host.telemetry import Sampler, Telemetry
+from tpgate.load.generator import drive
+from tpgate.load.health import client_doubts
+from tpgate.load.records import LoadResult
+from tpgate.measure.client import client_values, timeline, tokens_between
+from tpgate.measure.result import Doubt, Run, Value, Window
+from tpgate.measure.telemetry import telemetry_values
+from tpgate.measure.validity import ServerCounts, counter_doubts, request_doubts, stationarity_doubts
+from tpgate.measure.window import SteadyWindow, steady_window
+from tpgate.server.api import Api
+from tpgate.specs import LoadSpec, load_digest
+
+Progress = Callable[[str], None]
+_COUNTER_WAIT_S = 5.0
+_COUNTERS = {
+    "generated_tokens": "sglang:generation_tokens_total",
+    "decoded_tokens": "sglang:realtime_tokens_total",
+    "cached_tokens": "sglang:cached_tokens_total",
+}
+
+
+class Server(Protocol):
+    """What a measurement needs of a server, started here or attached to."""
+
+    @property
+    def url(self) -> str:
+        """Base URL."""
+
+    def alive(self) -> str | None:
+        """None while it lives, else why it does not."""
+
+    def pids(self) -> list[int]:
+        """Its processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a cell is driven against.
+
+    Attributes:
+        server: The server.
+        vocabulary: Size of the model's vocabulary; prompts are drawn from it.
+        model_config: Content of the model's config.json, or None where it is not known.
+        tensor_parallel: Ranks.
+        gpus: UUIDs of the GPUs that the server was given; empty on a CPU engine.
+        salt: Makes the prompts of this launch differ from those of another launch on the same server.
+    """
+
+    server: Server
+    vocabulary: int
+    model_config: dict[str, Any] | None
+    tensor_parallel: int
+    gpus: tuple[str, ...] = ()
+    salt: str = ""
+
+
+def read_counts(metrics: dict[str, float]) -> dict[str, float | None]:
+    """Return the server's token counters, each summed over its labels; None where it does not publish one."""
+    sums: dict[str, float | None] = {}
+    for field, name in _COUNTERS.items():
+        rows = [
+            value
+            for key, value in metrics.items()
+            if key.partition("{")[0] == name and (field != "decoded_tokens" or 'mode="decode"' in key)
+        ]
+        sums[field] = sum(rows) if rows else None
+    return sums
+
+
+def _counts_between(before: dict[str, float | None], after: dict[str, float | None]) -> ServerCounts:
+    """Return the increases; a counter that only appeared during the cell started from 0."""
+    return ServerCounts(
+        **{
+            field: None if (value := after[field]) is None else round(value - (before[field] or 0.0))
+            for field in _COUNTERS
+        }
+    )
+
+
+def _settled_counts(api: Api, before: dict[str, float | None], expected: int) -> ServerCounts:
+    """Read the counters until they hold the client's sum, or for a few seconds: they lag the last response."""
+    deadline = time.monotonic() + _COUNTER_WAIT_S
+    while True:
+        counts = _counts_between(before, read_counts(api.metrics()))
+        if counts.generated_tokens is None or counts.generated_tokens >= expected or time.monotonic() > deadline:
+            return counts
+        time.sleep(0.1)
+
+
+def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int, progress: Progress) -> Run:
+    """Drive one cell and return its run; what went wrong is a doubt in it, never an exception.
+
+    Args:
+        target: The server and its model.
+        load: The cell.
+        folder: Folder of the launch; the request records are written into it.
+        processes: Client processes.
+        progress: Told what goes on.
+    """
+    started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    api = Api(target.server.url)
+    try:
+        api.flush_cache()
+        before = read_counts(api.metrics())
+    except ServerError as error:
+        return _void(load, started_at, "server", str(error))
+    sampler = Sampler(target.gpus)
+    sampler.start()
+    try:
+        result = drive(
+            target.server.url,
+            load,
+            vocabulary=target.vocabulary,
+            salt=target.salt,
+            processes=processes,
+            progress=lambda done, total: progress(f"{load.cell}: {done} of {total} requests"),
+        )
+    finally:
+        telemetry = sampler.stop()
+    name = f"{load.cell}.requests.json.gz"
+    write_records(folder / name, result)
+    return _run(target, api, load, result, before, telemetry, started_at, name)
+
+
+def _run(
+    target: Target,
+    api: Api,
+    load: LoadSpec,
+    result: LoadResult,
+    before: dict[str, float | None],
+    telemetry: Telemetry,
+    started_at: str,
+    artifact: str,
+) -> Run:
+    window = steady_window(result, load)
+    values: dict[str, Value] = client_values(result, load, window)
+    doubts = request_doubts(result, load) + stationarity_doubts(result)
+    tokens = sum(r.output_tokens for r in result.records)
+    counts = ServerCounts()
+    dead = target.server.alive()
+    if dead is not None:
+        doubts.append(Doubt(check="server_died", reason=dead, advice="read the server's log beside the results"))
+    else:
+        try:
+            counts = _settled_counts(api, before, tokens)
+            doubts += counter_doubts(result, counts)
+        except ServerError as error:
+            doubts.append(Doubt(check="server_counter", reason=str(error), advice="read the server's log"))
+    tpot = values["tpot_p50"].value
+    doubts += [Doubt(check=c, reason=r, advice=a) for c, r, a in client_doubts(result.health, tpot)]
+    details: dict[str, Any] = {"timeline": timeline(result)}
+    if isinstance(window, SteadyWindow):
+        more, suspicions, summary = telemetry_values(
+            telemetry,
+            window_start_ns=window.start_ns,
+            window_end_ns=window.end_ns,
+            tokens=tokens_between(result.records, window.start_ns, window.end_ns),
+            model_config=target.model_config,
+            tensor_parallel=target.tensor_parallel,
+            batch=window.concurrency,
+        )
+        values |= more
+        doubts += suspicions
+        details["telemetry"] = summary
+    else:
+        doubts.append(Doubt(check="no_window", reason=window, advice="raise requests, or read why requests failed"))
+    return Run(
+        cell=load.cell,
+        load_digest=load_digest(load),
+        started_at=started_at,
+        values=values,
+        doubts=tuple(doubts),
+        window=_window(window, result),
+        counts={
+            "issued": len(result.records),
+            "ok": sum(r.ok for r in result.records),
+            "warmup": sum(r.warmup for r in result.records),
+            "output_tokens": tokens,
+            **{f"server_{k}": v for k, v in asdict(counts).items() if v is not None},
+        },
+        client=asdict(result.health),
+        details=details,
+        artifacts={"requests": artifact},
+    )
+
+
+def _window(window: SteadyWindow | str, result: LoadResult) -> Window | None:
+    if isinstance(window, str):
+        return None
+    return Window(
+        start_s=(window.start_ns - result.started_ns) / 1e9,
+        end_s=(window.end_ns - result.started_ns) / 1e9,
+        load_s=(result.ended_ns - result.started_ns) / 1e9,
+    )
+
+
+def _void(load: LoadSpec, started_at: str, check: str, reason: str) -> Run:
+    doubt = Doubt(check=check, reason=reason, advice="read the server's log beside the results")
+    return Run(cell=load.cell, load_digest=load_digest(load), started_at=started_at, values={}, doubts=(doubt,))
+
+
+def write_records(path: Path, result: LoadResult) -> None:
+    """Write the request records as gzipped JSON lines, atomically; times in ns since the load began."""
+    began = result.started_ns
+    partial = path.with_name(path.name + ".part")
+    with gzip.open(partial, "wb", compresslevel=1) as file:
+        head = {"wall_start_unix_ns": result.wall_start_unix_ns, "stalled": result.stalled}
+        file.write(orjson.dumps(head) + b"\n")
+        for record in result.records:
+            row = {name: getattr(record, name) for name in record.__slots__ if not name.startswith("chunk_")}
+            for name in ("scheduled_ns", "started_ns", "ended_ns"):
+                row[name] -= began
+            row["chunk_ns"] = [at - began for at in record.chunk_ns]
+            row["chunk_tokens"] = list(record.chunk_tokens)
+            file.write(orjson.dumps(row) + b"\n")
+    os.replace(partial, path)
