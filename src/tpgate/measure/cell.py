@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import gzip
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -229,4 +228,4 @@ def write_records(path: Path, result: LoadResult) -> None:
             row["chunk_ns"] = [at - began for at in record.chunk_ns]
             row["chunk_tokens"] = list(record.chunk_tokens)
             file.write(orjson.dumps(row) + b"\n")
-    os.replace(partial, path)
+    partial.replace(path)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tpgate.errors import ConfigError, HostError, TpgateError
 from tpgate.host import environment, lease, topology
 from tpgate.measure.cell import Progress, Target, measure_cell
@@ -62,17 +64,12 @@ class _Progressing:
 
     def add(self, run: Run) -> None:
         runs = {**self.launch.runs, run.cell: run}
-        self.launch = _changed(self.launch, runs=runs)
+        self.launch = msgspec.structs.replace(self.launch, runs=runs)
         self.save(self.launch)
 
     def fail(self, reason: str) -> None:
-        self.launch = _changed(self.launch, failure=reason)
+        self.launch = msgspec.structs.replace(self.launch, failure=reason)
         self.save(self.launch)
-
-
-def _changed(launch: Launch, **changes: Any) -> Launch:
-    fields = {name: getattr(launch, name) for name in launch.__struct_fields__}
-    return Launch(**(fields | changes))
 
 
 def new_id() -> str:
@@ -163,7 +160,7 @@ def _measure(
             python=settings.python if settings.attach_url is None else None,
             gpus=gpus,
         )
-        state.launch = _changed(
+        state.launch = msgspec.structs.replace(
             state.launch,
             identity=Identity(keys=dict(fingerprint.keys), notes=dict(fingerprint.notes)),
             startup_s=server.startup_s,
@@ -212,17 +209,18 @@ def _profile(
             deadline_s=_PROFILE_DEADLINE_S,
         )
         values, doubts, details = trace_values(profile)
-        fields = {name: getattr(run, name) for name in run.__struct_fields__}
-        fields["values"] = run.values | values
-        fields["doubts"] = run.doubts + tuple(doubts)
-        fields["details"] = run.details | {"trace": details}
-        state.add(Run(**fields))
+        run = msgspec.structs.replace(
+            run,
+            values=run.values | values,
+            doubts=run.doubts + tuple(doubts),
+            details=run.details | {"trace": details},
+        )
+        state.add(run)
         dead = target.server.alive()
         if dead is not None:
             advice = "lower profile_steps; the timed cells were finished before and stand"
             note = Doubt(check="profile_killed_server", reason=dead, advice=advice, fatal=False)
-            fields["doubts"] = (*fields["doubts"], note)
-            state.add(Run(**fields))
+            state.add(msgspec.structs.replace(run, doubts=(*run.doubts, note)))
             return
 
 
