@@ -29,7 +29,7 @@ _HEADS = {
 _RIGHT = ("baseline", "now", "change", "tolerance", "mde")
 _DROPPED_FIRST = ("mde", "tolerance", "baseline")
 _GAP = 2
-_LEAST_WIDTH = 24
+_LEAST_WIDTH = 32
 
 
 def render(
