@@ -64,7 +64,7 @@ def _from_python(path: Path) -> list[Scenario]:
         names = runpy.run_path(str(path))
     except TpgateError:
         raise
-    except Exception as error:  # noqa: BLE001 - the user's own file may raise anything; it is named and chained
+    except Exception as error:  # the user's own file may raise anything; it is named and chained
         raise ConfigError(f"{path}: {type(error).__name__}: {error}", expected="a file that runs") from error
     scenarios = names.get("SCENARIOS")
     if not isinstance(scenarios, list | tuple) or not all(isinstance(s, Scenario) for s in scenarios):
@@ -101,7 +101,8 @@ def _scenario(table: dict[str, Any], where: str) -> Scenario:
     table["gates"] = tuple(_convert(gate, Gate, f"{where}: gates") for gate in gates)
     table["profile_cells"] = tuple(table.get("profile_cells", ()))
     table["settings"] = pairs(**table.pop("settings", {}))
-    return _build(table, Scenario, where)
+    scenario: Scenario = _build(table, Scenario, where)
+    return scenario
 
 
 def _build(fields: dict[str, Any], kind: Any, where: str) -> Any:  # noqa: ANN401 - one of the spec classes

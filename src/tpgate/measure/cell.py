@@ -178,7 +178,8 @@ def _run(
         doubts += suspicions
         details["telemetry"] = summary
     else:
-        doubts.append(Doubt(check="no_window", reason=window, advice="raise requests, or read why requests failed"))
+        advice = "raise requests, or read why requests failed; metrics of the window are missing"
+        doubts.append(Doubt(check="no_window", reason=window, advice=advice, fatal=False))
     return Run(
         cell=load.cell,
         load_digest=load_digest(load),

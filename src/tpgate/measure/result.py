@@ -158,9 +158,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         scenario: Name of the scenario.
         scenario_digest: Its digest.
         cells: Declared cells, in order: the contract of what must be there.
-        gates: Declared gates as [metric, tolerance, [cells], ceiling].
+        gates: Declared gates as [metric, tolerance, [cells], ceiling]; the cells are always written out.
         launches: The launches, in order.
         complete: Whether the session ran to its end (False in a file that was written on the way).
+        partial: Whether only some of the scenario's cells were asked for; never taken into a baseline.
     """
 
     schema_version: int
@@ -171,3 +172,4 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gates: tuple[tuple[str, float, tuple[str, ...], float | None], ...]
     launches: tuple[Launch, ...]
     complete: bool = True
+    partial: bool = False

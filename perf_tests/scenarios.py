@@ -1,0 +1,141 @@
+"""WHAT is measured and how much change matters. Add a scenario here; nothing in the library names one."""
+
+from __future__ import annotations
+
+from tpgate.specs import Gate, LoadSpec, ModelSpec, Scenario, ServerSpec, pairs
+
+TINY_LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 32,
+    "vocab_size": 2048,
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+LLAMA_8B = TINY_LLAMA | {
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "rope_theta": 500000.0,
+}
+LLAMA_70B = LLAMA_8B | {
+    "hidden_size": 8192,
+    "intermediate_size": 28672,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+}
+
+
+def closed_loop(concurrency: int, waves: int, *, tokens: int = 256, label: str = "", requests: int = 0) -> LoadSpec:
+    """A closed loop of some measured waves behind one warm-up wave; ten requests at least, so that p90 means something."""
+    return LoadSpec(
+        concurrency=concurrency,
+        requests=requests or max(10, waves * concurrency),
+        warmup_requests=concurrency,
+        input_tokens=tokens,
+        output_tokens=tokens,
+        label=label,
+    )
+
+
+# On the CPU the neighbours' load moves the numbers far more than most regressions do. These tolerances say so; they
+# show that the whole path works on a real SGLang server, and catch a collapse.
+CPU_GATES = (
+    Gate("output_tokens_per_second", tolerance=0.5),
+    Gate("ttft_p50", tolerance=0.9),
+)
+CPU_SERVER = pairs(attention_backend="torch_native", mem_fraction_static=0.3, max_total_tokens=20000)
+
+GPU_GATES = (
+    Gate("output_tokens_per_second", tolerance=0.05),
+    Gate("tpot_p90", tolerance=0.08, cells=("c16", "c64")),
+    Gate("ttft_p50", tolerance=0.25),
+)
+
+
+def tensor_parallel_gates(cells: tuple[str, ...], profiled: tuple[str, ...]) -> tuple[Gate, ...]:
+    """Promises of a server whose ranks talk to each other; filled in below from the metrics of traces and telemetry."""
+    return GPU_GATES
+
+
+GPU_SERVER = pairs(
+    attention_backend="triton", sampling_backend="pytorch", mem_fraction_static=0.6, cuda_graph_max_bs=64
+)
+
+
+def llama_on_gpus(name: str, config: dict[str, object], tensor_parallel: int) -> Scenario:
+    """A dense Llama shape with random weights at C = 1, 4, 16 and 64, decoding under CUDA graphs."""
+    return Scenario(
+        name=name,
+        server=ServerSpec(ModelSpec.dummy(name.rsplit("-", 1)[0], config), tensor_parallel, options=GPU_SERVER),
+        cells=(closed_loop(1, 10), closed_loop(4, 5), closed_loop(16, 4), closed_loop(64, 4)),
+        gates=GPU_GATES,
+        profile_cells=("c64",),
+    )
+
+
+def tiny_llama_on_cpu(name: str, tensor_parallel: int, concurrencies: tuple[int, ...]) -> Scenario:
+    """A Llama of 4 layers on SGLang's CPU engine: the main job on a machine without a GPU."""
+    return Scenario(
+        name=name,
+        server=ServerSpec(
+            ModelSpec.dummy("tiny-llama", TINY_LLAMA),
+            tensor_parallel,
+            device="cpu",
+            options=CPU_SERVER,
+            startup_timeout_s=600,
+        ),
+        cells=tuple(closed_loop(c, 3, tokens=32) for c in concurrencies),
+        gates=CPU_GATES,
+        profile_cells=(f"c{concurrencies[-1]}",),
+        profile_steps=5,
+    )
+
+
+DEEPSEEK_V4_FLASH = Scenario(
+    name="deepseek-v4-flash-tp4",
+    server=ServerSpec(
+        ModelSpec("deepseek-v4-flash-nvfp4", path_variable="TPGATE_DEEPSEEK_V4_FLASH"),
+        tensor_parallel=4,
+        options=pairs(quantization="modelopt_fp4", cuda_graph_max_bs=64, trust_remote_code=True),
+        startup_timeout_s=3600,
+    ),
+    cells=(
+        closed_loop(1, 10),
+        closed_loop(8, 4),
+        closed_loop(32, 3),
+        closed_loop(64, 3),
+        # 64 in flight at once and 32 behind them: 96 prompts in all, whose prefill starves the early decode. It has no
+        # steady window by its nature, so the whole run is what is gated.
+        closed_loop(64, 1, label="96prompts", requests=32),
+    ),
+    gates=tensor_parallel_gates(("c1", "c8", "c32", "c64"), ("c64",))
+    + (Gate("output_tokens_per_second_whole_run", tolerance=0.05, cells=("c64-96prompts",)),),
+    profile_cells=("c64",),
+)
+
+SCENARIOS = (
+    tiny_llama_on_cpu("tiny-llama-cpu", 1, (1, 4, 8)),
+    tiny_llama_on_cpu("tiny-llama-cpu-tp2", 2, (1, 4)),
+    llama_on_gpus("llama-8b-tp1", LLAMA_8B, 1),
+    llama_on_gpus("llama-8b-tp2", LLAMA_8B, 2),
+    llama_on_gpus("llama-8b-tp4", LLAMA_8B, 4),
+    llama_on_gpus("llama-70b-tp4", LLAMA_70B, 4),
+    DEEPSEEK_V4_FLASH,
+)
