@@ -1,0 +1,13 @@
+"""Output token throughput: the steady state of every concurrency, and the whole run where that is the promise."""
+
+import pytest
+
+
+@pytest.mark.gates("output_tokens_per_second")
+def test_output_throughput(serving, cell, perf):
+    perf.check(serving.run(cell), "output_tokens_per_second")
+
+
+@pytest.mark.gates("output_tokens_per_second_whole_run")
+def test_whole_run_throughput(serving, cell, perf):
+    perf.check(serving.run(cell), "output_tokens_per_second_whole_run")
