@@ -43,7 +43,7 @@ LLAMA_70B = LLAMA_8B | {
 
 
 def closed_loop(concurrency: int, waves: int, *, tokens: int = 256, label: str = "", requests: int = 0) -> LoadSpec:
-    """A closed loop of some measured waves behind one warm-up wave; ten requests at least, so that p90 means something."""
+    """A closed loop of some measured waves behind one warm-up wave; ten requests at least, for a p90."""
     return LoadSpec(
         concurrency=concurrency,
         requests=requests or max(10, waves * concurrency),
@@ -125,8 +125,10 @@ DEEPSEEK_V4_FLASH = Scenario(
         # steady window by its nature, so the whole run is what is gated.
         closed_loop(64, 1, label="96prompts", requests=32),
     ),
-    gates=tensor_parallel_gates(("c1", "c8", "c32", "c64"), ("c64",))
-    + (Gate("output_tokens_per_second_whole_run", tolerance=0.05, cells=("c64-96prompts",)),),
+    gates=(
+        *tensor_parallel_gates(("c1", "c8", "c32", "c64"), ("c64",)),
+        Gate("output_tokens_per_second_whole_run", tolerance=0.05, cells=("c64-96prompts",)),
+    ),
     profile_cells=("c64",),
 )
 

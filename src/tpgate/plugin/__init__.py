@@ -61,7 +61,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print one table a scenario that was measured."""
-    from tpgate.plugin.session import SESSION
+    from tpgate.plugin.options import SESSION
 
     if SESSION in config.stash:
         from tpgate.plugin.summary import write_summary

@@ -6,8 +6,15 @@ import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tpgate.plugin.session import Session
+
+SESSION: pytest.StashKey[Session] = pytest.StashKey()
+"""Where the state of a run is kept, once something was asked of this plugin."""
 
 
 def _launches(text: str) -> int:

@@ -11,10 +11,8 @@ import pytest
 from tpgate import catalog
 from tpgate.campaign import Campaign, Outcome, measure
 from tpgate.errors import TpgateError
-from tpgate.plugin.options import Settings, settings_of
+from tpgate.plugin.options import SESSION, Settings, settings_of
 from tpgate.specs import Scenario
-
-SESSION: pytest.StashKey[Session] = pytest.StashKey()
 
 
 @dataclass
