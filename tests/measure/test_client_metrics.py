@@ -43,7 +43,7 @@ def test_chunks_are_not_tokens():
     spec = load(concurrency=1, requests=2, tokens=32)
     records = []
     for index in range(3):
-        start = 200.0 * index
+        start = 160.0 * index
         chunks = [(start + 20 * (n + 1), 4 * (n + 1)) for n in range(8)]
         records.append(record(index, start, chunks, warmup=index == 0))
     values = values_of(spec, result(records))
