@@ -149,31 +149,14 @@ def _run(
 ) -> Run:
     window = steady_window(result, load)
     values: dict[str, Value] = client_values(result, load, window)
-    doubts = request_doubts(result, load) + stationarity_doubts(result)
     tokens = sum(r.output_tokens for r in result.records)
-    counts = ServerCounts()
-    dead = target.server.alive()
-    if dead is not None:
-        doubts.append(Doubt(check="server_died", reason=dead, advice="read the server's log beside the results"))
-    else:
-        try:
-            counts = _settled_counts(api, before, tokens)
-            doubts += counter_doubts(result, counts)
-        except ServerError as error:
-            doubts.append(Doubt(check="server_counter", reason=str(error), advice="read the server's log"))
+    counts, doubts = _server_counts(target.server, api, result, before)
+    doubts = request_doubts(result, load) + stationarity_doubts(result) + doubts
     tpot = values["tpot_p50"].value
     doubts += [Doubt(check=c, reason=r, advice=a) for c, r, a in client_doubts(result.health, tpot)]
     details: dict[str, Any] = {"timeline": timeline(result)}
     if isinstance(window, SteadyWindow):
-        more, suspicions, summary = telemetry_values(
-            telemetry,
-            window_start_ns=window.start_ns,
-            window_end_ns=window.end_ns,
-            tokens=tokens_between(result.records, window.start_ns, window.end_ns),
-            model_config=target.model_config,
-            tensor_parallel=target.tensor_parallel,
-            batch=window.concurrency,
-        )
+        more, suspicions, summary = _telemetry(target, result, window, telemetry)
         values |= more
         doubts += suspicions
         details["telemetry"] = summary
@@ -197,6 +180,36 @@ def _run(
         client=asdict(result.health),
         details=details,
         artifacts={"requests": artifact},
+    )
+
+
+def _server_counts(
+    server: Server, api: Api, result: LoadResult, before: dict[str, float | None]
+) -> tuple[ServerCounts, list[Doubt]]:
+    """Return what the server counted, and doubts about it; a dead server counts nothing."""
+    dead = server.alive()
+    if dead is not None:
+        advice = "read the server's log beside the results"
+        return ServerCounts(), [Doubt(check="server_died", reason=dead, advice=advice)]
+    try:
+        counts = _settled_counts(api, before, sum(r.output_tokens for r in result.records))
+    except ServerError as error:
+        advice = "read the server's log beside the results"
+        return ServerCounts(), [Doubt(check="server_counter", reason=str(error), advice=advice)]
+    return counts, counter_doubts(result, counts)
+
+
+def _telemetry(
+    target: Target, result: LoadResult, window: SteadyWindow, telemetry: Telemetry
+) -> tuple[dict[str, Value], list[Doubt], dict[str, Any]]:
+    return telemetry_values(
+        telemetry,
+        window_start_ns=window.start_ns,
+        window_end_ns=window.end_ns,
+        tokens=tokens_between(result.records, window.start_ns, window.end_ns),
+        model_config=target.model_config,
+        tensor_parallel=target.tensor_parallel,
+        batch=window.concurrency,
     )
 
 
