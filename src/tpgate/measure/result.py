@@ -162,6 +162,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         launches: The launches, in order.
         complete: Whether the session ran to its end (False in a file that was written on the way).
         partial: Whether only some of the scenario's cells were asked for; never taken into a baseline.
+        experiment: Server options and variables on top of the scenario's, as ``name=value``; such a result is judged
+            against the plain scenario's baseline and never taken into one.
     """
 
     schema_version: int
@@ -173,3 +175,4 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     launches: tuple[Launch, ...]
     complete: bool = True
     partial: bool = False
+    experiment: tuple[str, ...] = ()

@@ -48,6 +48,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="launches at most where a first one looks suspicious (default %(default)s)",
     )
     add(
+        "--tpgate-max-minutes",
+        metavar="MIN",
+        type=float,
+        default=None,
+        help="minutes that further launches of a scenario may take (default: no cap)",
+    )
+    add(
         "--tpgate-record",
         action="store_true",
         default=False,
@@ -69,6 +76,7 @@ class Settings:
         python: Interpreter that has SGLang.
         url: Server to attach to, or None.
         max_launches: Launches a scenario at most.
+        max_minutes: Minutes that further launches of a scenario may take, or None.
         record: Whether to record a provisional local baseline where there is none.
         profile: Whether to take traces.
     """
@@ -81,6 +89,7 @@ class Settings:
     python: str
     url: str | None
     max_launches: int
+    max_minutes: float | None
     record: bool
     profile: bool
 
@@ -107,6 +116,7 @@ def settings_of(config: pytest.Config) -> Settings:
         python=option("--tpgate-server-python") or sys.executable,
         url=option("--tpgate-url"),
         max_launches=option("--tpgate-max-launches"),
+        max_minutes=option("--tpgate-max-minutes"),
         record=option("--tpgate-record"),
         profile=not option("--tpgate-no-profile"),
     )

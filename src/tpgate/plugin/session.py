@@ -75,6 +75,7 @@ class Session:
             python=self.settings.python,
             attach_url=self.settings.url,
             max_launches=self.settings.max_launches,
+            max_minutes=self.settings.max_minutes,
             record=self.settings.record,
             profile=self.settings.profile,
             progress=self._progress,

@@ -1,0 +1,77 @@
+"""Launch, judge, and launch again until the verdict is decided."""
+
+from __future__ import annotations
+
+import time
+
+from tpgate.baseline.adaptive import next_launch
+from tpgate.baseline.refresh import record_provisional
+from tpgate.baseline.store import Found, NotFound
+from tpgate.campaign.making import Making, write_json
+from tpgate.campaign.plan import Campaign, Outcome, reproduce
+from tpgate.campaign.verdict import check_readable, compared, decide, find
+from tpgate.report.folder import JUDGEMENT_FILE
+
+RECORD_LAUNCHES = 3
+"""Launches that a provisional local baseline is recorded from."""
+
+
+def measure(campaign: Campaign) -> Outcome:
+    """Launch, judge, and launch again where the first look is suspicious; return what was decided.
+
+    Raises:
+        ConfigError: The scenario or an option is wrong; nothing was started.
+        HostError: The machine lacks what the scenario needs; nothing was started.
+        BaselineError: A baseline file that would be compared with cannot be used.
+        ServerError: The server did not start, so that there is nothing to judge.
+    """
+    scenario = campaign.scenario
+    check_readable(campaign)
+    making = Making.begin(campaign)
+    first = making.launch()
+    found = find(campaign, first)
+    notes: tuple[str, ...] = ()
+    if isinstance(found, NotFound) and campaign.record and not campaign.experiment and not campaign.cells:
+        found, note = _record(campaign, making)
+        notes = (note,)
+        making = Making.begin(campaign, making.seconds)
+        making.launch()
+    result = making.save(complete=True)
+    baseline = found.baseline if isinstance(found, Found) else None
+    began = time.monotonic()
+    while True:
+        wish = next_launch(
+            compared(result, baseline),
+            baseline,
+            most=campaign.max_launches,
+            minutes_left=None if campaign.max_minutes is None else campaign.max_minutes - _minutes(began),
+            launch_minutes=max(making.seconds) / 60,
+        )
+        if not wish.more:
+            break
+        campaign.progress(f"{scenario.name}: {wish.reason}")
+        making.launch()
+        result = making.save(complete=True)
+    judgement = decide(campaign, result, found)
+    write_json(making.folder / JUDGEMENT_FILE, judgement)
+    return Outcome(result, judgement, making.folder, reproduce(campaign, judgement), notes, baseline)
+
+
+def _minutes(began: float) -> float:
+    return (time.monotonic() - began) / 60
+
+
+def _record(campaign: Campaign, making: Making) -> tuple[Found | NotFound, str]:
+    """Record a provisional baseline into the local store: the launch that was made, and two more like it."""
+    scenario = campaign.scenario
+    campaign.progress(f"{scenario.name}: this machine has no baseline; recording a provisional one")
+    while len(making.launches) < RECORD_LAUNCHES:
+        making.launch()
+    result = making.save(complete=True)
+    local = campaign.store.folders[-1]
+    path = record_provisional(result, local)
+    note = (
+        f"{path}: recorded from {len(result.launches)} launches, provisional and local; it is not checked in. "
+        "This verdict compares one more launch with it"
+    )
+    return find(campaign, making.launches[0]), note

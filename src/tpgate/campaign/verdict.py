@@ -1,0 +1,84 @@
+"""The verdict of a campaign: which baseline it is compared with, and how an experiment is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tpgate.baseline.judge import judge
+from tpgate.baseline.key import hardware_of
+from tpgate.baseline.reading import load_baseline
+from tpgate.baseline.schema import Baseline
+from tpgate.baseline.store import Found, NotFound
+from tpgate.campaign.plan import Campaign
+from tpgate.measure.result import Launch, Result
+from tpgate.stats.verdict import Judgement
+
+EXPERIMENTAL_KEYS = ("server_args.", "environment.")
+"""Identity fields that an experiment with other server options may change and still be compared."""
+
+
+def check_readable(campaign: Campaign) -> None:
+    """Read every baseline of this scenario before anything is started: a broken file costs no GPU minute."""
+    for root in campaign.store.folders:
+        for path in sorted(root.glob(f"*/{campaign.scenario.name}.json")):
+            load_baseline(path, in_store=True)
+
+
+def find(campaign: Campaign, launch: Launch) -> Found | NotFound:
+    """Return the baseline of a launch; an experiment may differ from it in the server's arguments."""
+    if not launch.identity.keys:
+        return NotFound("the launch ended before its identity was known", (), campaign.baselines)
+    found = campaign.store.find(hardware_of(launch.identity), campaign.scenario.name, launch.identity)
+    if isinstance(found, NotFound) and campaign.experiment and _only_experimental(found.differences):
+        return Found(
+            load_baseline(found.path, in_store=True), found.path, found.path.is_relative_to(campaign.baselines)
+        )
+    return found
+
+
+def _only_experimental(differences: Sequence[tuple[str, Any, Any]]) -> bool:
+    return bool(differences) and all(name.startswith(EXPERIMENTAL_KEYS) for name, _, _ in differences)
+
+
+def compared(result: Result, baseline: Baseline | None) -> Result:
+    """Return the result as it is compared: an experiment's own fields are not held against it."""
+    if baseline is None or not result.experiment:
+        return result
+    launches = []
+    for launch in result.launches:
+        keys = dict(launch.identity.keys)
+        for name, _, _ in baseline.identity.differences(launch.identity):
+            if name.startswith(EXPERIMENTAL_KEYS):
+                keys.pop(name, None)
+                if name in baseline.identity.keys:
+                    keys[name] = baseline.identity.keys[name]
+        identity = msgspec.structs.replace(launch.identity, keys=keys)
+        launches.append(msgspec.structs.replace(launch, identity=identity))
+    return msgspec.structs.replace(result, launches=tuple(launches))
+
+
+def decide(campaign: Campaign, result: Result, found: Found | NotFound) -> Judgement:
+    """Return the judgement of a result against what was found for it; an experiment is labelled as one."""
+    if isinstance(found, NotFound):
+        hint = (
+            "record one with --record (tpgate run) or --tpgate-record (pytest), or take results in with tpgate refresh"
+        )
+        return judge(
+            result,
+            None,
+            reason_without=f"{found.reason}; {hint}",
+            differences=found.differences,
+            planned=campaign.max_launches,
+        )
+    judgement = judge(compared(result, found.baseline), found.baseline, path=found.path, planned=campaign.max_launches)
+    if not result.experiment:
+        return judgement
+    differences = found.baseline.identity.differences(result.launches[0].identity)
+    rows = tuple((name, str(before), str(now)) for name, before, now in differences)
+    note = f"experiment ({', '.join(result.experiment)}), judged against the plain scenario's baseline"
+    return msgspec.structs.replace(
+        judgement, differences=rows + judgement.differences, warnings=(note, *judgement.warnings)
+    )
