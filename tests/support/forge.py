@@ -42,7 +42,7 @@ def launch(number: int, cells: Cells, *, day: int | None = None, keys: Mapping |
 
 def result(
     launches: Sequence[Launch],
-    gates: Mapping[str, float] | Sequence[tuple] = {THROUGHPUT: 0.05},  # noqa: B006
+    gates: Mapping[str, float] | Sequence[tuple] = {THROUGHPUT: 0.05},
     *,
     cells: Sequence[str] | None = None,
     **more,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tpgate import __version__
@@ -11,7 +11,8 @@ from tpgate.baseline.key import explain, hardware_of
 from tpgate.baseline.schema import SCHEMA_VERSION, Baseline, MetricForm, StoredLaunch
 from tpgate.errors import BaselineError
 from tpgate.measure.definitions import METRICS, metric
-from tpgate.measure.result import Launch, Result, Validity
+from tpgate.measure.result import SCHEMA_VERSION as RESULT_VERSION
+from tpgate.measure.result import Identity, Launch, Result, Run, Validity, Value
 
 
 def refusals(result: Result) -> list[str]:
@@ -68,7 +69,7 @@ def stored_launch(launch: Launch, result: Result, notes: dict[str, Any]) -> Stor
     )
 
 
-def forms_of(launches: Sequence[StoredLaunch]) -> dict[str, MetricForm]:
+def forms_of(launches: Iterable[StoredLaunch]) -> dict[str, MetricForm]:
     """Return unit, direction and estimator of every metric that the launches hold."""
     names = sorted({name for launch in launches for values in launch.values.values() for name in values})
     return {
@@ -125,8 +126,9 @@ def _require_same(first: Result, other: Result) -> None:
         rows.append(("scenario", first.scenario, other.scenario))
     if first.cells != other.cells:
         rows.append(("cells", " ".join(first.cells), " ".join(other.cells)))
-    if promises_of(first) != promises_of(other):
-        rows.append(("gated checks", len(promises_of(first)), len(promises_of(other))))
+    mine, theirs = ({(one.cell, one.metric) for one in promises_of(result)} for result in (first, other))
+    if mine != theirs:
+        rows.append(("gated checks", len(mine), len(theirs)))
     for cell in first.cells:
         digests = [one.launches[0].runs[cell].load_digest for one in (first, other) if cell in one.launches[0].runs]
         if len(set(digests)) > 1:
@@ -139,3 +141,36 @@ def _require_same(first: Result, other: Result) -> None:
             expected="results of one scenario, one load and one identity",
             next_step="refresh them one by one",
         )
+
+
+def as_result(baseline: Baseline) -> Result:
+    """Return a baseline in the form of a result, so that two baselines can be compared like anything else."""
+    launches = tuple(
+        Launch(
+            launch_id=one.launch_id,
+            started_at=one.recorded_at,
+            identity=Identity(keys=baseline.identity.keys, notes=baseline.identity.notes | one.notes),
+            runs={
+                cell: Run(
+                    cell=cell,
+                    load_digest=baseline.cells.get(cell, ""),
+                    started_at=one.recorded_at,
+                    values={
+                        name: Value(value=value, unit=baseline.metrics[name].unit) for name, value in values.items()
+                    },
+                )
+                for cell, values in one.values.items()
+            },
+            commit=one.commit,
+        )
+        for one in baseline.launches
+    )
+    return Result(
+        schema_version=RESULT_VERSION,
+        result_id=f"baseline {baseline.hardware}/{baseline.scenario}",
+        scenario=baseline.scenario,
+        scenario_digest=baseline.scenario_digest,
+        cells=tuple(baseline.cells),
+        gates=tuple((one.metric, one.tolerance, (one.cell,), one.ceiling) for one in baseline.promises),
+        launches=launches,
+    )

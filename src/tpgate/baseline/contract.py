@@ -80,7 +80,10 @@ def demands(result: Result) -> list[Demand]:
 
 def promises_of(result: Result) -> tuple[Promise, ...]:
     """Return the declared checks in the form in which a baseline stores them."""
-    return tuple(Promise(cell=demand.cell, metric=demand.metric) for demand in demands(result))
+    return tuple(
+        Promise(cell=one.cell, metric=one.metric, tolerance=one.tolerance, ceiling=one.ceiling)
+        for one in demands(result)
+    )
 
 
 def _fatal(run: Run) -> str:

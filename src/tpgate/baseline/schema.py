@@ -42,10 +42,14 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         cell: Cell name.
         metric: Metric name.
+        tolerance: The scenario's tolerance at that time, a fraction; the scenario's present one counts.
+        ceiling: The scenario's absolute limit at that time, base units.
     """
 
     cell: Name
     metric: Name
+    tolerance: Fraction
+    ceiling: float | None = None
 
 
 class StoredLaunch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
