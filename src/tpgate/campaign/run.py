@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tpgate.baseline.adaptive import next_launch
-from tpgate.baseline.refresh import record_provisional
+from tpgate.baseline.refresh import plan
 from tpgate.baseline.store import Found, NotFound
 from tpgate.campaign.making import Making, write_json
 from tpgate.campaign.plan import Campaign, Outcome, reproduce
@@ -68,8 +68,7 @@ def _record(campaign: Campaign, making: Making) -> tuple[Found | NotFound, str]:
     while len(making.launches) < RECORD_LAUNCHES:
         making.launch()
     result = making.save(complete=True)
-    local = campaign.store.folders[-1]
-    path = record_provisional(result, local)
+    path = campaign.store.write(plan(None, [result], who="tpgate --record").baseline, campaign.store.folders[-1])
     note = (
         f"{path}: recorded from {len(result.launches)} launches, provisional and local; it is not checked in. "
         "This verdict compares one more launch with it"

@@ -16,7 +16,7 @@ from tpgate.campaign.plan import Campaign
 from tpgate.measure.result import Launch, Result
 from tpgate.stats.verdict import Judgement
 
-EXPERIMENTAL_KEYS = ("server_args.", "environment.")
+EXPERIMENTAL_KEYS = ("server.", "env.")
 """Identity fields that an experiment with other server options may change and still be compared."""
 
 

@@ -99,9 +99,6 @@ def measure_launch(scenario: Scenario, *, folder: Path, settings: Settings, prog
     home = folder / f"launch-{launch_id}"
     home.mkdir(parents=True)
     gpus = _gpus(scenario)
-    if settings.extra_environment:
-        joined = scenario.server.environment + settings.extra_environment
-        scenario = replace(scenario, server=replace(scenario.server, environment=joined))
     resources = [f"gpu-{uuid}" for uuid in gpus] or ["cpu-engine"]
     with lease.hold(resources, holder=f"tpgate {scenario.name}"):
         empty = Launch(
@@ -132,8 +129,9 @@ def _server(
     if settings.attach_url is not None:
         yield process.attach(settings.attach_url, scenario.server)
         return
+    spec = replace(scenario.server, environment=scenario.server.environment + settings.extra_environment)
     with process.start(
-        scenario.server,
+        spec,
         folder=home,
         python=settings.python,
         extra=settings.extra,
