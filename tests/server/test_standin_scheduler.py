@@ -80,8 +80,9 @@ def test_late_look_still_takes_only_what_had_arrived():
     assert steps[3] == ("prefill", 40, 50, 1)
 
 
-def test_batch_cap_queues_the_rest():
-    world = World(max_running_requests=1)
+@pytest.mark.parametrize("options", [{"max_running_requests": 1}, {"faults": Faults(max_running=1)}])
+def test_batch_cap_queues_the_rest(options):
+    world = World(**options)
     world.submit(0, limit=2, name="a")
     world.submit(0, limit=2, name="b")
     assert [s[0] for s in world.run_until(1000)] == ["prefill", "decode", "prefill", "decode"]

@@ -75,7 +75,7 @@ _SPEED: tuple[Case, ...] = (
         "half",
         "REGRESSED",
         _QUEUE,
-        standin=pairs(max_running_requests=4),
+        standin=pairs(fault_max_running=4),
         plugin=(("max_running", 2),),
     ),
     Case(

@@ -31,7 +31,10 @@ def version(server: Standin) -> str:
 
 
 def server_info(server: Standin) -> dict[str, Any]:
-    """Return what /server_info answers: resolved arguments, internal state, version, and the truth of this server."""
+    """Return what /server_info answers: resolved arguments, internal state, version, and the truth of this server.
+
+    Faults stand in the private block ``_standin`` alone: a server that is worse does not say so in its arguments.
+    """
     settings = server.settings
     own = asdict(settings)
     faults = own.pop("faults")
@@ -64,7 +67,7 @@ def server_info(server: Standin) -> dict[str, Any]:
         "status": "ready",
         "internal_states": [{"last_gen_throughput": server.counters.throughput}],
         "version": version(server),
-        "standin": standin,
+        "_standin": standin,
     }
 
 

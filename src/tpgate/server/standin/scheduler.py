@@ -100,7 +100,8 @@ class Scheduler:
             yield done
 
     def _plan(self) -> None:
-        room = len(self.running) < self.settings.max_running_requests
+        cap = self.settings.max_running_requests
+        room = len(self.running) < min(cap, self.settings.faults.max_running or cap)
         if not self.running and self.waiting:
             self.free_ns = max(self.free_ns, self.waiting[0].arrived_ns)
         start = self.free_ns

@@ -36,6 +36,7 @@ class Faults:
     scheduler_sleep_ms: float = _option(0.0, "idle time before every decode step")
     graphs_off: int = _option(0, "1: kernels are launched one by one, with gaps between them")
     per_request_slower: float = _option(0.0, "cost of each further running request higher by this fraction")
+    max_running: int = _option(0, "at most so many requests run together, whatever the arguments say; 0: no such cap")
     stall_every: int = _option(0, "every n-th decode step stalls")
     stall_ms: float = _option(200.0, "length of such a stall")
     cold_steps: int = _option(0, "the first n steps at each new batch size are slow")
