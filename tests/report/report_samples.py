@@ -11,11 +11,11 @@ NO_GRAPHS = {"c1": 56.4, "c16": 827.1, "c64": 2794.7}
 ADVICE = "stop the other process and measure again"
 
 
-def throughput(cell: str, measured: float, baseline: float | None = None, **fields: object) -> Comparison:
-    base = GRAPHS[cell] if baseline is None else baseline
+def throughput(place: str, measured: float, baseline: float | None = None, **fields: object) -> Comparison:
+    base = GRAPHS[place] if baseline is None else baseline
     effect = 1 - measured / base
     values: dict[str, object] = {
-        "cell": cell,
+        "cell": place,
         "metric": "output_tokens_per_second",
         "unit": "token/s",
         "better": "higher",

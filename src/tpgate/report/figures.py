@@ -1,0 +1,245 @@
+"""The specifications of the report's charts: what is drawn, from which figures. No drawing happens here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from tpgate.report.charts import BAND, BASELINE, MARK, NOW, PALETTE, WIDTH, Spec, quantitative, scale_for
+from tpgate.report.folder import Bands, concurrency_of
+from tpgate.report.rows import unit_named
+from tpgate.units import format_value
+
+HEIGHT = 190
+
+
+def over_concurrency(metric: str, symbol: str, now: Bands, baseline: Bands) -> Spec | None:
+    """Return median and range of a metric over concurrency, now against the baseline's band; None without figures."""
+    rows = [*_points("now", metric, symbol, now), *_points("baseline", metric, symbol, baseline)]
+    if not any(row["series"] == "now" for row in rows):
+        return None
+    factor, label = scale_for(max(row["high"] for row in rows), symbol)
+    for row in rows:
+        for name in ("low", "mid", "high"):
+            row[name] *= factor
+    ticks = sorted({row["x"] for row in rows})
+    x = {
+        "field": "x",
+        "type": "quantitative",
+        "scale": {"type": "log", "base": 2, "nice": False, "padding": 12},
+        "axis": {"title": "concurrency", "values": ticks, "grid": False, "format": "d"},
+    }
+    color = {
+        "field": "series",
+        "type": "nominal",
+        "scale": {"domain": ["now", "baseline"], "range": [NOW, BASELINE]},
+        "legend": {"symbolType": "stroke", "symbolStrokeWidth": 3}
+        if len({row["series"] for row in rows}) > 1
+        else None,
+    }
+    y = quantitative("mid", label, scale={"zero": True})
+    line = {"x": x, "y": y, "color": color, "detail": {"field": "label"}}
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "data": {"values": rows},
+        "layer": [
+            {
+                "transform": [{"filter": "datum.series == 'baseline'"}],
+                "mark": {"type": "area", "color": BAND, "aria": False},
+                "encoding": {"x": x, "y": quantitative("low", label), "y2": {"field": "high"}},
+            },
+            {
+                "transform": [{"filter": "datum.series == 'now' && datum.low != datum.high"}],
+                "mark": {"type": "rule", "color": NOW, "strokeWidth": 2, "aria": False},
+                "encoding": {"x": x, "y": quantitative("low", label), "y2": {"field": "high"}},
+            },
+            *_lines("baseline", line),
+            *_lines("now", line),
+        ],
+    }
+
+
+def _lines(series: str, encoding: Spec) -> list[Spec]:
+    """Line and points of one series, drawn over what came before."""
+    only = [{"filter": f"datum.series == '{series}'"}]
+    return [
+        {"transform": only, "mark": {"type": "line", "strokeWidth": 2, "aria": False}, "encoding": encoding},
+        {
+            "transform": only,
+            "mark": {"type": "point", "filled": True, "size": 46, "opacity": 1},
+            "encoding": {**encoding, "description": {"field": "text"}},
+        },
+    ]
+
+
+def _points(series: str, metric: str, symbol: str, values: Bands) -> list[dict[str, Any]]:
+    rows = []
+    for cell, metrics in values.items():
+        place = concurrency_of(cell)
+        found = metrics.get(metric)
+        if place is None or not found:
+            continue
+        middle = median(found)
+        text = f"{series}, {cell}: {format_value(middle, unit_named(symbol))} (median of {len(found)})"
+        low, high = min(found), max(found)
+        rows.append(
+            {"series": series, "x": place[0], "label": place[1], "low": low, "mid": middle, "high": high, "text": text}
+        )
+    return rows
+
+
+def kernel_time(traces: Mapping[str, Mapping[str, Any]]) -> Spec | None:
+    """Return kernel time per token and category, one stacked bar a cell; None where no cell was profiled."""
+    found = [
+        (cell, name, part["seconds_per_token"], part.get("share"))
+        for cell, trace in traces.items()
+        for name, part in trace.get("categories", {}).items()
+        if part.get("seconds_per_token") is not None
+    ]
+    if not found:
+        return None
+    totals: dict[str, float] = {}
+    for _, name, seconds, _ in found:
+        totals[name] = totals.get(name, 0.0) + seconds
+    ordered = sorted(totals, key=lambda name: -totals[name])
+    shown = ordered if len(ordered) <= len(PALETTE) else ordered[: len(PALETTE) - 1]
+    domain = shown if len(shown) == len(ordered) else [*shown, "the rest"]
+    factor, label = scale_for(max(seconds for _, _, seconds, _ in found), "s/token")
+    rows = [
+        {
+            "cell": cell,
+            "category": name if name in shown else "the rest",
+            "order": ordered.index(name),
+            "value": seconds * factor,
+            "text": f"{cell}, {name}: {seconds * factor:.3g} {label}"
+            + ("" if share is None else f" ({share:.1%} of GPU busy time)"),
+        }
+        for cell, name, seconds, share in found
+    ]
+    return {
+        "width": WIDTH,
+        "height": {"step": 34},
+        "data": {"values": rows},
+        "mark": {"type": "bar", "size": 22},
+        "encoding": {
+            "y": {"field": "cell", "type": "nominal", "sort": list(traces), "axis": {"title": None}},
+            "x": {**quantitative("value", label), "stack": "zero"},
+            "order": {"field": "order", "type": "quantitative"},
+            "color": {
+                "field": "category",
+                "type": "nominal",
+                "scale": {"domain": domain, "range": list(PALETTE[: len(domain)])},
+                "legend": {"symbolType": "square"},
+            },
+            "description": {"field": "text"},
+        },
+    }
+
+
+def rank_skew(ranks: Mapping[str, Mapping[str, Any]]) -> Spec | None:
+    """Return busy and waiting time of every rank; None for fewer than two ranks."""
+    parts = [
+        (f"rank {rank}", part, seconds)
+        for rank, times in ranks.items()
+        for part, seconds in (("busy", _busy_only(times)), ("waiting for others", times.get("wait_s")))
+        if seconds is not None
+    ]
+    if len(ranks) < 2 or not parts:
+        return None
+    factor, label = scale_for(max(seconds for _, _, seconds in parts), "s")
+    rows = [
+        {
+            "rank": rank,
+            "part": part,
+            "value": seconds * factor,
+            "text": f"{rank}: {part} {seconds * factor:.3g} {label}",
+        }
+        for rank, part, seconds in parts
+    ]
+    return {
+        "width": WIDTH,
+        "height": {"step": 24},
+        "data": {"values": rows},
+        "mark": {"type": "bar", "size": 15},
+        "encoding": {
+            "y": {
+                "field": "rank",
+                "type": "nominal",
+                "sort": [f"rank {rank}" for rank in ranks],
+                "axis": {"title": None},
+            },
+            "x": {**quantitative("value", label), "stack": "zero"},
+            "color": {
+                "field": "part",
+                "type": "nominal",
+                "scale": {"domain": ["busy", "waiting for others"], "range": [PALETTE[0], MARK]},
+            },
+            "description": {"field": "text"},
+        },
+    }
+
+
+def _busy_only(times: Mapping[str, Any]) -> float | None:
+    busy, wait = times.get("busy_s"), times.get("wait_s")
+    return None if busy is None else max(0.0, busy - (wait or 0.0))
+
+
+def history(points: Sequence[Mapping[str, Any]], symbol: str, band: Sequence[float] = ()) -> Spec | None:
+    """Return a metric over past results with the baseline's band and change marks; None for fewer than two points.
+
+    Args:
+        points: ``{"when": ISO 8601, "value": base units, "mark": text or None}``, oldest first.
+        symbol: The metric's unit.
+        band: Values of the baseline's launches.
+    """
+    if len(points) < 2:
+        return None
+    factor, label = scale_for(max(abs(point["value"]) for point in points), symbol)
+    rows = [
+        {
+            "n": index,
+            "when": str(point["when"])[:16].replace("T", " "),
+            "value": point["value"] * factor,
+            "mark": point.get("mark"),
+            "text": f"{str(point['when'])[:16]}: {format_value(point['value'], unit_named(symbol))}",
+        }
+        for index, point in enumerate(points)
+    ]
+    names = {row["n"]: row["when"][:10] for row in rows}
+    x = {
+        "field": "n",
+        "type": "quantitative",
+        "axis": {
+            "title": f"{names[0]} to {names[len(rows) - 1]}, one point a result",
+            "labels": False,
+            "grid": False,
+            "ticks": False,
+        },
+        "scale": {"nice": False, "padding": 8},
+    }
+    y = quantitative("value", label, scale={"zero": False})
+    layers: list[Spec] = []
+    if band:
+        edges = {"low": min(band) * factor, "high": max(band) * factor}
+        layers.append(
+            {
+                "data": {"values": [edges]},
+                "mark": {"type": "rect", "color": BAND, "aria": False},
+                "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}},
+            }
+        )
+    layers += [
+        {"mark": {"type": "line", "color": NOW, "strokeWidth": 1.5, "aria": False}, "encoding": {"x": x, "y": y}},
+        {
+            "mark": {"type": "point", "filled": True, "color": NOW, "size": 26, "opacity": 1},
+            "encoding": {"x": x, "y": y, "description": {"field": "text"}},
+        },
+        {
+            "transform": [{"filter": "datum.mark != null"}],
+            "mark": {"type": "rule", "color": MARK, "strokeDash": [4, 3], "strokeWidth": 1.5},
+            "encoding": {"x": x, "description": {"field": "mark"}},
+        },
+    ]
+    return {"width": WIDTH, "height": 130, "data": {"values": rows}, "layer": layers}

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import builtins
+
+import pytest
+
+from tpgate.errors import ConfigError
+from tpgate.report.charts import draw, scale_for
+from tpgate.report.figures import history, kernel_time, over_concurrency, rank_skew
+from tpgate.report.timeline import timeline
+
+
+@pytest.mark.parametrize(
+    ("largest", "symbol", "expected"),
+    [
+        (0.0079, "s/token", (1e3, "ms/tok")),
+        (12e-6, "s/token", (1e6, "µs/tok")),
+        (41.5, "s", (1.0, "s")),
+        (4200.0, "s", (1.0, "s")),
+        (64e9, "B/s", (1e-9, "GB/s")),
+        (0.5, "B/s", (1.0, "B/s")),
+        (7861.2, "token/s", (1.0, "tok/s")),
+        (0.57, "1", (100.0, "%")),
+    ],
+)
+def test_an_axis_has_readable_units(largest, symbol, expected):
+    factor, label = scale_for(largest, symbol)
+    assert (pytest.approx(factor), label) == expected
+
+
+def test_nothing_measured_is_no_chart_and_not_an_empty_one():
+    assert over_concurrency("tpot_p50", "s/token", {}, {"c1": {"tpot_p50": [0.1]}}) is None
+    assert kernel_time({}) is None
+    assert kernel_time({"c1": {"categories": {"gemm": {"share": 1.0, "seconds_per_token": None}}}}) is None
+    assert rank_skew({"0": {"busy_s": 1.0, "wait_s": None}}) is None
+    assert history([{"when": "2026-12-01", "value": 1.0}], "s") is None
+    assert timeline({}, None) is None
+    assert timeline({"t_s": [1.0], "tokens_per_second": []}, None) is None
+
+
+def test_missing_samples_are_gaps_and_no_zeros():
+    spec = timeline({"t_s": [0.0, 1.0, 2.0], "tokens_per_second": [5.0, None, 7.0]}, None)
+    (panel,) = spec["vconcat"]
+    assert panel["layer"][-1]["data"]["values"] == [{"t": 0.0, "v": 5.0}, {"t": 2.0, "v": 7.0}]
+
+
+def test_more_categories_than_colours_are_gathered():
+    parts = {f"k{index:02}": {"share": 0.1, "seconds_per_token": 1e-6 / (index + 1)} for index in range(12)}
+    domain = kernel_time({"c1": {"categories": parts}})["encoding"]["color"]["scale"]["domain"]
+    assert len(domain) == 8
+    assert domain[0] == "k00"
+    assert domain[-1] == "the rest"
+
+
+def test_a_drawing_has_name_description_and_own_ids():
+    spec = over_concurrency("tpot_p50", "s/token", {"c1": {"tpot_p50": [0.1]}, "c8": {"tpot_p50": [0.2, 0.3]}}, {})
+    svg = draw(spec, title="a < b", description='say "so"', name="fig9")
+    assert svg.startswith("<svg ")
+    assert '<title id="fig9-t">a &lt; b</title>' in svg
+    assert 'id="clip' not in svg
+    assert "<title>now, c8: 250 ms/token (median of 2)</title>" in svg
+
+
+def test_without_the_extra_the_next_command_is_said(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        if name == "vl_convert":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ConfigError, match=r"pip install 'tpgate\[report\]'"):
+        draw({}, title="", description="", name="x")
