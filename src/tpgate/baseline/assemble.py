@@ -15,9 +15,10 @@ from tpgate.measure.result import SCHEMA_VERSION as RESULT_VERSION
 from tpgate.measure.result import Identity, Launch, Result, Run, Validity, Value
 
 
-def refusals(result: Result) -> list[str]:
+def refusals(result: Result, *, pinned: bool = True) -> list[str]:
     """Return every reason why ``result`` may not become part of a baseline; empty where it may.
 
+    Without ``pinned`` it only serves as one side of a comparison: then it may be an experiment or hold some cells.
     Partial, failed, void and mixed results are refused whole: leaving the bad part out would shrink the promise.
     """
     found = []
@@ -25,6 +26,12 @@ def refusals(result: Result) -> list[str]:
         found.append("the session did not run to its end (complete is false)")
     if not result.launches:
         found.append("no launch was measured")
+    if result.partial:
+        found.append("only some of the scenario's cells were asked for")
+    if pinned and result.partial:
+        found.append(f"only some cells were asked for ({', '.join(result.cells)})")
+    if pinned and result.experiment:
+        found.append(f"it is an experiment with other options than the scenario's: {', '.join(result.experiment)}")
     for launch in result.launches:
         if launch.failure:
             found.append(f"launch {launch.launch_id} failed: {launch.failure}")
@@ -80,8 +87,13 @@ def forms_of(launches: Iterable[StoredLaunch]) -> dict[str, MetricForm]:
     }
 
 
-def assemble(results: Sequence[Result], *, provenance: dict[str, str] | None = None) -> Baseline:
+def assemble(results: Sequence[Result], *, provenance: dict[str, str] | None = None, pinned: bool = True) -> Baseline:
     """Return the baseline that holds the launches of ``results``, in order of time.
+
+    Args:
+        results: The results.
+        provenance: Notes for people.
+        pinned: False where it is only one side of a comparison (see :func:`refusals`).
 
     Raises:
         BaselineError: A result is refused (see :func:`refusals`), or two differ in scenario, cells, gated metrics,
@@ -91,7 +103,7 @@ def assemble(results: Sequence[Result], *, provenance: dict[str, str] | None = N
         raise BaselineError("no result was given", expected="at least one", next_step="tpgate run SCENARIO")
     first = results[0]
     for result in results:
-        if reasons := refusals(result):
+        if reasons := refusals(result, pinned=pinned):
             listed = "\n    ".join(reasons)
             raise BaselineError(
                 f"{result.result_id} cannot become a baseline:\n    {listed}",

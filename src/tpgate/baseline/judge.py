@@ -186,7 +186,10 @@ def _note_differences(baseline: Baseline, result: Result) -> list[tuple[str, Any
     return [(n, mine.get(n, "(absent)"), theirs.get(n, "(absent)")) for n in names if mine.get(n) != theirs.get(n)]
 
 
-def _dropped(declared: list[Demand], baseline: Baseline) -> list[Comparison]:
+def _dropped(declared: list[Demand], result: Result, baseline: Baseline) -> list[Comparison]:
+    """Return a red row for every promise that is no longer declared, except where only some cells were asked for."""
+    if result.partial:
+        return []
     reason = "promised by the baseline and not declared any more: renamed, removed or filtered out"
     return [
         _bare(Demand(one.cell, one.metric, OBSERVED_TOLERANCE), Verdict.VOID, reason, stored=len(baseline.launches))
@@ -237,7 +240,7 @@ def judge(
     else:
         rows = [_row(demand, result, baseline, day, planned) for demand in declared]
         comparisons = settle(rows, observed, baseline, day)
-        comparisons += [] if result.partial else _dropped(declared, baseline)
+        comparisons += [] if result.partial else _dropped(declared, result, baseline)
         warnings += _baseline_warnings(baseline, result, day)
         differences = _note_differences(baseline, result)
     verdicts = [one.verdict for one in comparisons] + [verdict for verdict, _ in whole]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 
@@ -13,6 +14,7 @@ from tpgate.baseline.diff import Change, changes
 from tpgate.baseline.judge import judge
 from tpgate.baseline.key import explain
 from tpgate.baseline.schema import Accepted, Baseline
+from tpgate.baseline.store import BaselineStore
 from tpgate.errors import BaselineError
 from tpgate.measure.definitions import metric
 from tpgate.measure.result import Result
@@ -212,3 +214,15 @@ def plan(
     if content.provisional:
         notes.append(f"provisional: {len(content.launches)} launches on {content.days} day(s); 10 over 3 are wanted")
     return Plan(content, tuple(found), tuple(unexplained), frozenset(reasons or {}), merged, tuple(notes))
+
+
+def record_provisional(result: Result, folder: Path, *, who: str = "tpgate", today: date | None = None) -> Path:
+    """Record a baseline from one result into ``folder``, a local store that nobody reviews, and return its file.
+
+    Whatever lies there for the scenario is replaced: it belongs to another identity or load, or there would be no
+    need to record.
+
+    Raises:
+        BaselineError: The result may not become a baseline, or does not pass its own.
+    """
+    return BaselineStore((folder,)).write(plan(None, [result], who=who, today=today).baseline)

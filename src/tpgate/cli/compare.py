@@ -62,7 +62,7 @@ def across(before: Baseline, now: Result, fields: frozenset[str]) -> tuple[Basel
 def execute(args: argparse.Namespace) -> int:
     """Run ``tpgate compare`` and return the exit code of the worst verdict."""
     first, second = load_either(args.before), load_either(args.now)
-    before = first if isinstance(first, Baseline) else assemble([first])
+    before = first if isinstance(first, Baseline) else assemble([first], pinned=False)
     now = as_result(second) if isinstance(second, Baseline) else second
     before, now = across(before, now, frozenset(args.across))
     judgement = judge(now, before, path=args.before)
