@@ -15,12 +15,14 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import msgspec
 
+from tpgate.host import topology
 from tpgate.host.nvml import READINGS, Gpu, Library, Missing, open_library
 
 READY = b"ready\n"
@@ -126,32 +128,33 @@ class Reader:
             for name, number in zip(tape.counters, (begin, end, tx, rx, energy), strict=True):
                 tape.counters[name].append(number)
 
-    def read_state(self) -> None:
-        """Read link, clocks, power, temperature and throttle reasons of every GPU."""
-        for tape in self.tapes:
-            begin = time.perf_counter_ns()
-            values: dict[str, Any] = {n: self.library.number(tape.gpu, n) for n in STATE if n in READINGS}
-            values["throttle"] = self.library.throttle(tape.gpu)
-            self._row(tape, tape.state, begin, values)
+    def read_state(self, tape: Tape) -> None:
+        """Read link, clocks, power, temperature and throttle reasons of one GPU."""
+        begin = time.perf_counter_ns()
+        values: dict[str, Any] = {n: self.library.number(tape.gpu, n) for n in STATE if n in READINGS}
+        values["throttle"] = self.library.throttle(tape.gpu)
+        self._row(tape, tape.state, begin, values)
 
-    def read_rare(self) -> None:
-        """Read memory, errors, NVLink bytes and processes of every GPU, and collect XID errors."""
-        for tape in self.tapes:
-            begin, gpu = time.perf_counter_ns(), tape.gpu
-            values: dict[str, Any] = {n: self.library.number(gpu, n) for n in RARE if n in READINGS}
-            values["memory_used"] = self.library.memory_used(gpu)
-            values["thermal_violation_ns"] = self.library.thermal_violation_ns(gpu)
-            links = self.library.nvlink_bytes(gpu)
-            for at, name in enumerate(("nvlink_tx", "nvlink_rx")):
-                values[name] = links if isinstance(links, Missing) else links[at]
-            self._row(tape, tape.rare, begin, values)
-            found = self.library.processes(gpu)
-            if isinstance(found, Missing):
-                tape.missing.setdefault("processes", found.reason)
-            else:
-                tape.processes.append((begin, [(p.pid, p.memory_bytes) for p in found]))
+    def read_rare(self, tape: Tape) -> None:
+        """Read memory, errors, NVLink bytes and processes of one GPU, and collect XID errors."""
+        begin, gpu = time.perf_counter_ns(), tape.gpu
+        values: dict[str, Any] = {n: self.library.number(gpu, n) for n in RARE if n in READINGS}
+        values["memory_used"] = self.library.memory_used(gpu)
+        values["thermal_violation_ns"] = self.library.thermal_violation_ns(gpu)
+        links = self.library.nvlink_bytes(gpu)
+        for at, name in enumerate(("nvlink_tx", "nvlink_rx")):
+            values[name] = links if isinstance(links, Missing) else links[at]
+        self._row(tape, tape.rare, begin, values)
         while (xid := self.library.xid()) is not None:
             self.xids.append((time.perf_counter_ns(), xid))
+
+    def read_processes(self, tape: Tape) -> None:
+        """Read the processes on one GPU."""
+        begin, found = time.perf_counter_ns(), self.library.processes(tape.gpu)
+        if isinstance(found, Missing):
+            tape.missing.setdefault("processes", found.reason)
+        else:
+            tape.processes.append((begin, [(p.pid, p.memory_bytes) for p in found]))
 
     def cross_check(self, every_s: float) -> None:
         """Read NVML's own rate, one direction of one GPU at a time, until stopped; runs in a thread of its own."""
@@ -164,27 +167,36 @@ class Reader:
             turn += 1
 
     def run(self, source: io.FileIO) -> bool:
-        """Read on schedule until ``source`` says stop (True) or ends (False); a late tick is skipped, not caught up."""
+        """Read on schedule until ``source`` says stop (True) or ends (False).
+
+        Counters come first: everything else is done GPU by GPU between two of their readings, so that a slow call
+        delays one reading and not several. A late tick is skipped, never caught up.
+        """
         parent = os.getppid()
         due = due_state = due_rare = time.perf_counter_ns()
+        pending: deque[tuple[Callable[[Tape], None], Tape]] = deque()
         while True:
             now = time.perf_counter_ns()
             if now >= due:
                 self.read_counters()
                 due += self.period_ns * max(1, -(-(now - due) // self.period_ns))
-            if now >= due_state:
-                self.read_state()
+            if now >= due_state and not pending:
+                pending.extend((self.read_state, tape) for tape in self.tapes)
                 due_state = max(due_state + STATE_PERIOD_NS, now)
-            if now >= due_rare:
+            if now >= due_rare and not pending:
                 if os.getppid() != parent:  # a fork of the parent may hold the pipe open after it died
                     return False
-                self.read_rare()
+                pending.extend((job, tape) for tape in self.tapes for job in (self.read_rare, self.read_processes))
                 due_rare = max(due_rare + RARE_PERIOD_NS, now)
-            wait = max(0.0, (due - time.perf_counter_ns()) / 1e9)
+            if pending:
+                job, tape = pending.popleft()
+                job(tape)
+            wait = 0.0 if pending else max(0.0, (due - time.perf_counter_ns()) / 1e9)
             if select.select([source], [], [], wait)[0]:
                 word = source.readline()
                 self.read_counters()
-                self.read_rare()
+                for tape in self.tapes:
+                    self.read_rare(tape)
                 return word.startswith(b"stop")
 
 
@@ -215,6 +227,7 @@ def sample(library: Library, uuids: Sequence[str] | None, rate_hz: float, source
         "ended_ns": ended_ns,
         "wall_start_unix_ns": wall_ns,
         "rate_hz": rate_hz,
+        "topology": topology.describe(library, wanted),
         "ticks": reader.ticks,
         "cpu_s": cpu,
         "faults": reader.faults,

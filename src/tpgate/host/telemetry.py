@@ -92,6 +92,7 @@ class Telemetry:
         cpu_share: CPU time of the sampling process over wall time, 1.0 being one core.
         faults: What went wrong on the way.
         xids: (monotonic ns, XID) of every GPU error that the driver reported.
+        topology: How the GPUs reach each other, as :func:`tpgate.host.topology.describe` says it.
         reason: Why nothing was measured, or None.
     """
 
@@ -104,6 +105,7 @@ class Telemetry:
     cpu_share: float = 0.0
     faults: tuple[str, ...] = ()
     xids: tuple[tuple[int, int], ...] = ()
+    topology: str = "none"
     reason: str | None = None
 
     @classmethod
@@ -126,6 +128,7 @@ def decode(document: bytes) -> Telemetry:
         cpu_share=value["cpu_s"] / seconds,
         faults=tuple(value["faults"]),
         xids=tuple((at, xid) for at, xid in value["xids"]),
+        topology=value["topology"],
     )
 
 
