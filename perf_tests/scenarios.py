@@ -62,21 +62,40 @@ CPU_GATES = (
 )
 CPU_SERVER = pairs(attention_backend="torch_native", mem_fraction_static=0.3, max_total_tokens=20000)
 
-GPU_GATES = (
-    Gate("output_tokens_per_second", tolerance=0.05),
-    Gate("tpot_p90", tolerance=0.08, cells=("c16", "c64")),
-    Gate("ttft_p50", tolerance=0.25),
-)
-
-
-def tensor_parallel_gates(cells: tuple[str, ...], profiled: tuple[str, ...]) -> tuple[Gate, ...]:
-    """Promises of a server whose ranks talk to each other; filled in below from the metrics of traces and telemetry."""
-    return GPU_GATES
-
-
 GPU_SERVER = pairs(
     attention_backend="triton", sampling_backend="pytorch", mem_fraction_static=0.6, cuda_graph_max_bs=64
 )
+
+
+def gpu_gates(cells: tuple[str, ...], tensor_parallel: int) -> tuple[Gate, ...]:
+    """Promises of a server on GPUs; ``cells`` have a steady window, and the profiled cell is the scenario's own.
+
+    Shares say what the mix is, times per token whether a part became slower; a server whose ranks talk to each other
+    also promises its communication and what it sends over PCIe.
+    """
+    batched = tuple(cell for cell in cells if cell != "c1")
+    gates = (
+        Gate("output_tokens_per_second", tolerance=0.05, cells=cells),
+        Gate("tpot_p90", tolerance=0.08, cells=batched),
+        Gate("ttft_p50", tolerance=0.25, cells=cells),
+        Gate("attention_share", tolerance=0.10),
+        Gate("attention_time_per_token", tolerance=0.08),
+        Gate("gpu_busy_share", tolerance=0.08),
+        Gate("unclassified_share", tolerance=0.5, ceiling=0.05),
+        Gate("pcie_tx_utilisation_p95", tolerance=0.5, cells=batched, ceiling=0.8),
+        Gate("pcie_rx_utilisation_p95", tolerance=0.5, cells=batched, ceiling=0.8),
+        Gate("pcie_tx_bytes_per_token", tolerance=0.25, cells=batched),
+        Gate("pcie_rx_bytes_per_token", tolerance=0.25, cells=batched),
+    )
+    if tensor_parallel == 1:
+        return gates
+    return (
+        *gates,
+        Gate("communication_share", tolerance=0.15),
+        Gate("nccl_share", tolerance=0.15),
+        Gate("exposed_communication_time_per_token", tolerance=0.15),
+        Gate("seconds_per_added_request", tolerance=0.15),
+    )
 
 
 def llama_on_gpus(name: str, config: dict[str, object], tensor_parallel: int) -> Scenario:
@@ -85,7 +104,7 @@ def llama_on_gpus(name: str, config: dict[str, object], tensor_parallel: int) ->
         name=name,
         server=ServerSpec(ModelSpec.dummy(name.rsplit("-", 1)[0], config), tensor_parallel, options=GPU_SERVER),
         cells=(closed_loop(1, 10), closed_loop(4, 5), closed_loop(16, 4), closed_loop(64, 4)),
-        gates=GPU_GATES,
+        gates=gpu_gates(("c1", "c4", "c16", "c64"), tensor_parallel),
         profile_cells=("c64",),
     )
 
@@ -108,6 +127,32 @@ def tiny_llama_on_cpu(name: str, tensor_parallel: int, concurrencies: tuple[int,
     )
 
 
+# The scripted stand-in server says what is true about itself, so this scenario shows the gate and tests it; it says
+# nothing about SGLang.
+STANDIN = Scenario(
+    name="standin-tp4",
+    server=ServerSpec(
+        ModelSpec.dummy("standin", {"vocab_size": 2048, "hidden_size": 4096, "num_hidden_layers": 8}),
+        tensor_parallel=4,
+        device="cpu",
+        options=pairs(step_ms=4.0, per_request_ms=0.1, prefill_ms=0.5),
+        startup_timeout_s=60,
+        engine="standin",
+    ),
+    cells=tuple(closed_loop(c, 4, tokens=32) for c in (1, 4, 16)),
+    gates=(
+        Gate("output_tokens_per_second", tolerance=0.05),
+        Gate("ttft_p50", tolerance=0.25),
+        Gate("attention_share", tolerance=0.10),
+        Gate("attention_time_per_token", tolerance=0.10),
+        Gate("communication_share", tolerance=0.15),
+        Gate("nccl_share", tolerance=0.15),
+        Gate("unclassified_share", tolerance=0.5, ceiling=0.05),
+        Gate("seconds_per_added_request", tolerance=0.25),
+    ),
+    profile_cells=("c16",),
+)
+
 DEEPSEEK_V4_FLASH = Scenario(
     name="deepseek-v4-flash-tp4",
     server=ServerSpec(
@@ -126,13 +171,14 @@ DEEPSEEK_V4_FLASH = Scenario(
         closed_loop(64, 1, label="96prompts", requests=32),
     ),
     gates=(
-        *tensor_parallel_gates(("c1", "c8", "c32", "c64"), ("c64",)),
+        *gpu_gates(("c1", "c8", "c32", "c64"), 4),
         Gate("output_tokens_per_second_whole_run", tolerance=0.05, cells=("c64-96prompts",)),
     ),
     profile_cells=("c64",),
 )
 
 SCENARIOS = (
+    STANDIN,
     tiny_llama_on_cpu("tiny-llama-cpu", 1, (1, 4, 8)),
     tiny_llama_on_cpu("tiny-llama-cpu-tp2", 2, (1, 4)),
     llama_on_gpus("llama-8b-tp1", LLAMA_8B, 1),
