@@ -27,6 +27,7 @@ from tpgate.specs import LoadSpec, load_digest
 
 Progress = Callable[[str], None]
 _COUNTER_WAIT_S = 5.0
+_TELL_EVERY_S = 5.0
 _COUNTERS = {
     "generated_tokens": "sglang:generation_tokens_total",
     "decoded_tokens": "sglang:realtime_tokens_total",
@@ -102,6 +103,23 @@ def _settled_counts(api: Api, before: dict[str, float | None], expected: int) ->
         time.sleep(0.1)
 
 
+def paced(cell: str, progress: Progress) -> Callable[[int, int], None]:
+    """Return a callback for (done, total) requests that tells ``progress`` now and then, with the time left."""
+    began = told = time.monotonic()
+    progress(f"{cell}: started")
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told < _TELL_EVERY_S:
+            return
+        told = now
+        left = f", about {(now - began) * (total - done) / done:.0f} s left in this cell" if done else ""
+        progress(f"{cell}: {done} of {total} requests{left}")
+
+    return tell
+
+
 def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int, progress: Progress) -> Run:
     """Drive one cell and return its run; what went wrong is a doubt in it, never an exception.
 
@@ -128,7 +146,7 @@ def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int
             vocabulary=target.vocabulary,
             salt=target.salt,
             processes=processes,
-            progress=lambda done, total: progress(f"{load.cell}: {done} of {total} requests"),
+            progress=paced(load.cell, progress),
         )
     finally:
         telemetry = sampler.stop()
