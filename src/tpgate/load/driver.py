@@ -5,54 +5,38 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections import deque
 from time import perf_counter_ns
 
 from tpgate.errors import LoadError
 from tpgate.load.arrivals import offsets_ns
+from tpgate.load.backlog import Backlog
 from tpgate.load.connection import Connection
 from tpgate.load.engines import engine_of
 from tpgate.load.job import Job, Progress, Share
-from tpgate.load.outcome import record_of
 from tpgate.load.probe import LagProbe
-from tpgate.load.records import RequestRecord
 from tpgate.load.stream import Stream
 from tpgate.load.timer import Timer
 
-_SLICE_NS = 200_000
-_READS_A_STEP = 32
-_READY_BYTES = 32 << 20
 _SWEEP_S = 0.05
 _CONNECT_TIMEOUT_S = 20.0
 
 
 class Driver:
-    """Keeps the connections busy, and parses and builds requests in slices of 0.2 ms while no read is waiting.
-
-    Between two slices the loop polls its sockets, so a slice delays a stamp by its own length at most.
-    """
+    """Keeps the connections busy: hands each over to the next request first, and leaves all else to the backlog."""
 
     def __init__(self, job: Job, loop: asyncio.AbstractEventLoop, progress: Progress | None = None) -> None:
         self.job = job
         self.loop = loop
-        self.records: list[RequestRecord] = []
         self.stalled: str | None = None
         self.probe = LagProbe(loop)
         self.over: asyncio.Future[None] = loop.create_future()
         self._progress = progress
         self._reader = engine_of(job.load.api).reader
-        self._todo = iter(job.indices)
-        self._requests: deque[tuple[int, bytes]] = deque()
-        self._ready_bytes = 0
+        self._backlog = Backlog(job, loop)
         self._left = len(job.indices)
         self._connections: list[Connection] = []
         self._idle: list[Connection] = []
-        self._finished: deque[Stream] = deque()
-        self._dirty: deque[Stream] = deque()
-        self._token_reads = 0
-        self._late_reads = 0
         self._retried: set[int] = set()
-        self._chore_due = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._offsets = offsets_ns(job.load)
         self._arrivals: Timer | None = None
@@ -74,7 +58,7 @@ class Driver:
                 if isinstance(item, BaseException):
                     self.close()
                     raise item
-        while self._build(2 * self.job.connections):
+        while self._backlog.build(2 * self.job.connections):
             pass
 
     async def run(self) -> None:
@@ -83,7 +67,9 @@ class Driver:
         self._started_ns = self._ended_ns = perf_counter_ns()
         self.probe.start()
         sweep = self.loop.call_later(self._sweep_s, self._sweep)
-        if self._offsets:
+        if self.over.done():
+            pass  # ended before it began
+        elif self._offsets:
             self._idle = list(self._connections)
             self._arrivals = Timer(self.loop, self._arrive)
             self._arrive()
@@ -110,10 +96,9 @@ class Driver:
 
     def share(self) -> Share:
         """Parse what is left and return everything. The load is over."""
-        while self._finished:
-            self._record(self._finished.popleft())
+        self._backlog.drain()
         cpu = time.process_time_ns() - self._cpu_ns
-        records = sorted(self.records, key=lambda record: record.index)
+        records = sorted(self._backlog.records, key=lambda record: record.index)
         return Share(
             records,
             self._started_ns,
@@ -121,8 +106,8 @@ class Driver:
             array("q", self.probe.lags_ns),
             self.probe.cpu_share,
             cpu,
-            self._token_reads,
-            self._late_reads,
+            self._backlog.token_reads,
+            self._backlog.late_reads,
             self.stalled,
         )
 
@@ -143,17 +128,14 @@ class Driver:
         if stream.failure is not None and self._retry(connection, stream):
             return
         self._left -= 1
-        self._finished.append(stream)
-        if self.over.done():
-            return
-        if self._left == 0:
+        if self._left == 0 and not self.over.done():
             self.over.set_result(None)
-            return
-        if connection.alive:
-            self._next(connection, None)
-        else:
-            self._replace(connection)
-        self._rouse()
+        if not self.over.done():
+            if connection.alive:
+                self._next(connection, None)
+            else:
+                self._replace(connection)
+        self._backlog.finish(stream)
 
     def lost(self, connection: Connection) -> None:
         """The server closed an idle connection: open another one."""
@@ -167,9 +149,7 @@ class Driver:
         if not unseen or stream.index in self._retried or self.over.done():
             return False
         self._retried.add(stream.index)
-        request = self.job.request(stream.index)
-        self._requests.appendleft((stream.index, request))
-        self._ready_bytes += len(request)
+        self._backlog.again(stream.index)
         self._replace(connection)
         return True
 
@@ -179,18 +159,18 @@ class Driver:
             self._idle.append(connection)
             self._arrive()
             return
-        if not self._requests and not self._build(1):
+        popped = self._backlog.pop()
+        if popped is None:
             return
-        index, request = self._requests.popleft()
-        self._ready_bytes -= len(request)
+        index, request = popped
         stream = Stream(index, self._reader(), 0)
         connection.send(request, stream)
         stream.scheduled_ns = stream.started_ns if due is None else due
 
     def _arrive(self) -> None:
         """Send every request that is due, as far as connections are free; wake up for the one after."""
-        while self._requests or self._build(1):
-            due = self._started_ns + self._offsets[self._requests[0][0]]
+        while (index := self._backlog.peek()) is not None:
+            due = self._started_ns + self._offsets[index]
             if due > perf_counter_ns():
                 if self._arrivals is not None:
                     self._arrivals.set(due)
@@ -198,43 +178,6 @@ class Driver:
             if not self._idle:
                 return  # the cap: the next answer that ends comes back here
             self._next(self._idle.pop(), due)
-
-    def _build(self, wanted: int) -> bool:
-        """Build one more request unless ``wanted`` are ready or they take too much room; return whether it did."""
-        if len(self._requests) >= wanted or self._ready_bytes > _READY_BYTES:
-            return False
-        index = next(self._todo, None)
-        if index is None:
-            return False
-        request = self.job.request(index)
-        self._ready_bytes += len(request)
-        self._requests.append((index, request))
-        return True
-
-    def _rouse(self) -> None:
-        if not self._chore_due:
-            self._chore_due = True
-            self.loop.call_soon(self._chore)
-
-    def _chore(self) -> None:
-        """One slice of parsing and building; comes again as long as there is work."""
-        self._chore_due = False
-        until = perf_counter_ns() + _SLICE_NS
-        while perf_counter_ns() < until:
-            if self._finished:
-                if self._finished[0].consume(_READS_A_STEP):
-                    self._record(self._finished.popleft())
-            elif self._dirty:
-                if self._dirty[0].consume(_READS_A_STEP):
-                    self._dirty.popleft()
-            elif not self._build(self.job.connections):
-                return
-        self._rouse()
-
-    def _record(self, stream: Stream) -> None:
-        self.records.append(record_of(stream, self.job.load))
-        self._token_reads += stream.token_reads
-        self._late_reads += stream.late_reads
 
     @property
     def _sweep_s(self) -> float:
@@ -255,7 +198,7 @@ class Driver:
             last = stream.times[-1] if stream.times else stream.last_ns
             latest = max(latest, last)
             if len(stream.parts) >= 8:
-                self._dirty.append(stream)
+                self._backlog.relieve(stream)
             elif stream.parts and now - last > 1e9:
                 connection.settle()
             if now - stream.started_ns > limit:
@@ -267,7 +210,7 @@ class Driver:
             return
         for connection, reason in failed:
             connection.give_up(reason)
-        self._rouse()
+        self._backlog.rouse()
         if self._progress is not None:
             self._progress(len(self.job.indices) - self._left, len(self.job.indices))
         self.loop.call_later(self._sweep_s, self._sweep)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import resource
 import signal
 import threading
 import time
 from array import array
+from multiprocessing.connection import Connection
+from typing import Any
 
 import uvloop
 
@@ -17,6 +20,7 @@ from tpgate.load.driver import Driver
 from tpgate.load.job import INTERRUPTED, Job, Progress, Share, address_of
 from tpgate.load.probe import percentile
 from tpgate.load.records import ClientHealth, LoadResult
+from tpgate.load.worker import drive_processes
 from tpgate.specs import LoadSpec
 
 
@@ -76,18 +80,23 @@ def drive(
         for part in range(count)
     ]
     wall, mono = time.time_ns(), time.perf_counter_ns()
-    shares = [run_job(jobs[0], progress)]
+    shares = [run_job(jobs[0], progress)] if count == 1 else drive_processes(jobs, progress)
     return merge(shares, wall - mono)
 
 
-def run_job(job: Job, progress: Progress | None = None) -> Share:
-    """Drive one process's part on a fresh event loop, with the garbage collector off meanwhile."""
+def run_job(job: Job, progress: Progress | None = None, pipe: Connection[Any, Any] | None = None) -> Share:
+    """Drive one process's part on a fresh event loop, with the garbage collector off meanwhile.
+
+    Args:
+        job: The part.
+        progress: Called with (answers that ended, requests of this part).
+        pipe: In a worker: says ``ready`` to the parent once connected, waits for its ``go``, and ends on ``stop``.
+    """
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    main = threading.current_thread() is threading.main_thread()
     collecting = gc.isenabled()
     gc.disable()
     try:
-        share: Share = loop.run_until_complete(_run(job, loop, progress, main))
+        share: Share = loop.run_until_complete(_run(Driver(job, loop, progress), pipe))
         return share
     finally:
         if collecting:
@@ -95,9 +104,15 @@ def run_job(job: Job, progress: Progress | None = None) -> Share:
         loop.close()
 
 
-async def _run(job: Job, loop: asyncio.AbstractEventLoop, progress: Progress | None, main: bool) -> Share:
-    driver = Driver(job, loop, progress)
+async def _run(driver: Driver, pipe: Connection[Any, Any] | None) -> Share:
     await driver.prepare()
+    loop = driver.loop
+    if pipe is not None:
+        pipe.send(("ready", None))
+        if pipe.recv() != "go":
+            driver.end(INTERRUPTED)
+        loop.add_reader(pipe.fileno(), _stop, driver, pipe)
+    main = pipe is None and threading.current_thread() is threading.main_thread()
     if main:
         loop.add_signal_handler(signal.SIGINT, driver.end, INTERRUPTED)
     try:
@@ -105,7 +120,16 @@ async def _run(job: Job, loop: asyncio.AbstractEventLoop, progress: Progress | N
     finally:
         if main:
             loop.remove_signal_handler(signal.SIGINT)
+        if pipe is not None:
+            loop.remove_reader(pipe.fileno())
     return driver.share()
+
+
+def _stop(driver: Driver, pipe: Connection[Any, Any]) -> None:
+    """The parent said stop, or is gone."""
+    with contextlib.suppress(EOFError):
+        pipe.recv()
+    driver.end(INTERRUPTED)
 
 
 def merge(shares: list[Share], wall_offset_ns: int) -> LoadResult:
