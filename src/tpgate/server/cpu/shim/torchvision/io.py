@@ -1,0 +1,7 @@
+"""Stands in for torchvision.io: its names can be imported, none can be called."""
+
+from __future__ import annotations
+
+from torchvision._absent import names_of
+
+__getattr__ = names_of(__name__)
