@@ -125,7 +125,7 @@ class Collector:
         elif (correlation := _integer_after(args, _CORRELATION)) >= 0:
             self._launches[correlation] = (start, start + length)
 
-    def finish(self, *, path: Path, base_ns: int, defects: Defects, **more: Any) -> Trace:
+    def finish(self, *, path: Path, base_ns: int, defects: Defects, **more: Any) -> Trace:  # noqa: ANN401
         """Return the trace: events in order of start, duplicates and impossible durations set aside and counted."""
         data = {key: np.array(column, dtype=np.int64) for key, column in self._columns.items()}
         names = tuple(_text(name) for name in self._names)

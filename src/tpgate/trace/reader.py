@@ -70,7 +70,7 @@ def read(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> Trace:
         world_size=_integer(info, b"world_size"),
         device_name=_device_name(info),
         base_ns=int(match[1]) if (match := _BASE.search(info)) else 0,
-        defects=Defects(cut_off=chunks.cut or not _ends(chunks), slow_path=slow),
+        defects=Defects(cut_off=chunks.cut or not ends_properly(chunks), slow_path=slow),
         categories=_categories(path, limit_bytes) if not collector.gpu_events else {},
         bytes_read=chunks.total,
     )
@@ -101,8 +101,8 @@ def _device_name(info: bytes) -> str | None:
     return match[1].decode(errors="replace") if match else None
 
 
-def _ends(chunks: Chunks) -> bool:
-    """Whether every bracket that was open at the last event is closed at the end of the file."""
+def ends_properly(chunks: Chunks) -> bool:
+    """Return whether every bracket that was open at the last event is closed at the end of the file."""
     text = re.sub(rb'"[^"\\]*(?:\\.[^"\\]*)*"', b"", chunks.tail, flags=re.DOTALL)
     depth = sum(map(text.count, (b"{", b"["))) - sum(map(text.count, (b"}", b"]")))
     if not chunks.tail.startswith(b'"ph"'):

@@ -35,8 +35,8 @@ class _Args(msgspec.Struct):
 
 
 _WANTED = frozenset(
-    "kernel gpu_memcpy gpu_memset gpu_user_annotation user_annotation cuda_runtime cuda_driver Kernel Memcpy Memset".split()
-)
+    ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "user_annotation", "cuda_runtime", "cuda_driver")
+) | {"Kernel", "Memcpy", "Memset"}
 
 
 def collect_slowly(path: Path, limit_bytes: int) -> Collector:
