@@ -287,7 +287,8 @@ def open_library() -> Library | Missing:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         advice = _DRIVER_ADVICE.get(getattr(error, "value", 0))
-        return Missing(f"NVML: {error}" + (f"; {advice}" if advice else ""))
+        words = str(error) if str(error).startswith("NVML") else f"NVML: {error}"
+        return Missing(words + (f"; {advice}" if advice else ""))
     return Library(pynvml)
 
 

@@ -180,14 +180,14 @@ class Reader:
             if now >= due:
                 self.read_counters()
                 due += self.period_ns * max(1, -(-(now - due) // self.period_ns))
-            if now >= due_state and not pending:
-                pending.extend((self.read_state, tape) for tape in self.tapes)
-                due_state = max(due_state + STATE_PERIOD_NS, now)
             if now >= due_rare and not pending:
                 if os.getppid() != parent:  # a fork of the parent may hold the pipe open after it died
                     return False
                 pending.extend((job, tape) for tape in self.tapes for job in (self.read_rare, self.read_processes))
                 due_rare = max(due_rare + RARE_PERIOD_NS, now)
+            if now >= due_state and not pending:
+                pending.extend((self.read_state, tape) for tape in self.tapes)
+                due_state = max(due_state + STATE_PERIOD_NS, now)
             if pending:
                 job, tape = pending.popleft()
                 job(tape)
