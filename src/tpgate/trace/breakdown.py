@@ -178,7 +178,7 @@ def _fused(trace: Trace, classes: list[Category]) -> dict[str, float]:
 
 
 def _per_name(trace: Trace, weights: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    return np.bincount(trace.name_ids, weights=weights, minlength=len(trace.names))
+    return np.bincount(trace.name_ids, weights=weights, minlength=len(trace.names)).astype(np.float64)
 
 
 def _kernels(trace: Trace, classes: list[Category]) -> tuple[Kernel, ...]:

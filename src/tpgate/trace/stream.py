@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,10 @@ from typing import Any, BinaryIO
 from tpgate.errors import TraceError
 
 try:
-    from isal import isal_zlib as _zlib
-
-    _CORRUPT: tuple[type[Exception], ...] = (zlib.error, _zlib.error)
+    _zlib: Any = importlib.import_module("isal.isal_zlib")
 except ImportError:
     _zlib = zlib
-    _CORRUPT = (zlib.error,)
+_CORRUPT: tuple[type[Exception], ...] = (zlib.error, _zlib.error)
 
 CHUNK_BYTES = 1 << 22
 _PACKED_BYTES = 1 << 18
