@@ -57,6 +57,8 @@ def next_launch(
         check = check_row(demand, result, baseline, day, most)
         if check is None:
             continue
+        if check.bars.blind and max(check.effects) <= check.bars.single:
+            continue  # no number of launches makes a blind check green; only a loss beyond doubt is worth confirming
         decision = next_step(check.effects, bar=check.bars.bar, suspicion=check.bars.suspicion, most=most)
         if decision.step is Step.MORE:
             suspects.append(f"{demand.cell}:{demand.metric}")

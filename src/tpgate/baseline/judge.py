@@ -186,6 +186,19 @@ def _note_differences(baseline: Baseline, result: Result) -> list[tuple[str, Any
     return [(n, mine.get(n, "(absent)"), theirs.get(n, "(absent)")) for n in names if mine.get(n) != theirs.get(n)]
 
 
+def _same_code(baseline: Baseline, result: Result) -> list[str]:
+    """Return a warning where the judged commit is one of the baseline's: then the environment moved, not the code."""
+    now = result.launches[0]
+    twin = next((one for one in reversed(baseline.launches) if now.commit and one.commit == now.commit), None)
+    if twin is None:
+        return []
+    before = baseline.identity.notes | twin.notes
+    moved = sorted(name for name, value in now.identity.notes.items() if before.get(name) != value)
+    listed = ", ".join(f"{name} ({before.get(name)} then, {now.identity.notes[name]} now)" for name in moved)
+    what = f"what differs is {listed}" if moved else "nothing that was recorded differs, so it is the host or noise"
+    return [f"environment suspected: launch {twin.launch_id} of the baseline ran the same commit {now.commit}; {what}"]
+
+
 def _dropped(declared: list[Demand], result: Result, baseline: Baseline) -> list[Comparison]:
     """Return a red row for every promise that is no longer declared, except where only some cells were asked for."""
     if result.partial:
@@ -243,6 +256,8 @@ def judge(
         comparisons += [] if result.partial else _dropped(declared, result, baseline)
         warnings += _baseline_warnings(baseline, result, day)
         differences = _note_differences(baseline, result)
+        if any(one.verdict is Verdict.REGRESSED for one in comparisons):
+            warnings += _same_code(baseline, result)
     verdicts = [one.verdict for one in comparisons] + [verdict for verdict, _ in whole]
     return Judgement(
         result_id=result.result_id,

@@ -15,11 +15,14 @@ PLANNED_LAUNCHES = 4
 CONFIDENCE = 0.6
 """Confidence of the upper bound at which the scale of the baseline is taken."""
 
-SUSPICION = 0.8
+SUSPICION = 1.0
 """Share of the bar from which on a single launch is suspicious and is repeated."""
 
+SINGLE = 1.5
+"""Multiple of the bar beyond which one cell alone, or one launch alone, is believed."""
+
 SINGLE_EXTRA = 0.05
-"""What one cell or one launch alone must be worse beyond the bar before it is believed; at most the bar itself."""
+"""What that adds to the bar, at most: a wide bar is believed five percentage points beyond it."""
 
 PROVISIONAL_EXTRA = 0.05
 """Most that a provisional baseline widens a bar, as a fraction of the value (5 percentage points)."""
@@ -79,6 +82,21 @@ def draw_bars(
         limit=max(limit, widened),
         bar=bar,
         suspicion=SUSPICION * bar,
-        single=bar + min(bar, SINGLE_EXTRA),
+        single=min(SINGLE * bar, bar + SINGLE_EXTRA),
         mde=mde(sigma, len(baseline), planned),
     )
+
+
+def fitting_tolerance(baseline: Sequence[float], *, least: float, most: float, noise_floor: float) -> float:
+    """Return the tolerance that the spread of ``baseline`` supports, between what is wanted and what is accepted.
+
+    It is the MDE of the planned launches: anything less would be blind.
+
+    Args:
+        baseline: Baseline launches, shape (n,).
+        least: Tolerance that the owner would like, a fraction; never less.
+        most: Largest tolerance that the owner accepts, a fraction; never more, so that a check may stay blind.
+        noise_floor: Least relative scale that is believed.
+    """
+    bars = draw_bars(baseline, tolerance=least, noise_floor=noise_floor, provisional=False)
+    return min(most, max(least, bars.mde * (1 + 1e-9)))

@@ -1,0 +1,1 @@
+"""Replays recorded nightly series through gates, ours and the published ones."""
