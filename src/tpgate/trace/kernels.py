@@ -42,7 +42,9 @@ def kernel_changes(before: Summary, now: Summary, unit_before: float, unit_now: 
     """Return every family's change, largest first; families are matched by category and normalised name."""
     old = {(kernel.category, kernel.family): kernel for kernel in before.top}
     new = {(kernel.category, kernel.family): kernel for kernel in now.top}
-    found = [_change(key, old.get(key), new.get(key), unit_before, unit_now) for key in dict.fromkeys((*old, *new))]
+    steps = (before.steps, now.steps) if before.steps and now.steps else (1, 1)
+    units = (unit_before, unit_now)
+    found = [_change(key, old.get(key), new.get(key), units, steps) for key in dict.fromkeys((*old, *new))]
     return tuple(sorted(found, key=lambda change: (-abs(change.change_s), change.family)))
 
 
