@@ -76,10 +76,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process on a GPU. In a container NVML may name host PIDs, or none.
-
-    ``memory_bytes`` is None where the driver does not say.
-    """
+    """A process on a GPU; its memory is None where the driver does not say. In a container the PID may be the host's."""
 
     pid: int
     memory_bytes: int | None

@@ -20,7 +20,9 @@ _SHAPES = re.compile(
 )
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
 _BEARER = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.IGNORECASE)
-_ASSIGNED = re.compile(r"([\w.-]+)(\s*[=:]\s*|\s+)(\"[^\"]*\"|'[^']*'|[^\s&;,\"']+)")
+_VALUE = r"(\"[^\"]*\"|'[^']*'|[^\s&;,\"']+)"
+_ASSIGNED = re.compile(r"([\w.-]+)(\s*[=:]\s*)" + _VALUE)
+_FLAG = re.compile(r"(?<!\S)(--?[\w.-]+)(\s+)(?!-)" + _VALUE)
 
 
 def is_secret(name: str) -> bool:
@@ -66,12 +68,9 @@ def _text(text: str) -> str:
     text = _USERINFO.sub(f"{HIDDEN}@", text)
     text = _BEARER.sub(lambda match: f"{match.group(1)} {HIDDEN}", text)
     text = _SHAPES.sub(HIDDEN, text)
-    return _ASSIGNED.sub(_assignment, text)
+    return _FLAG.sub(_hidden, _ASSIGNED.sub(_hidden, text))
 
 
-def _assignment(match: re.Match[str]) -> str:
+def _hidden(match: re.Match[str]) -> str:
     name, between, value = match.groups()
-    spaced = not between.strip()
-    if not is_secret(name) or (spaced and not name.startswith("-")) or value.startswith("-"):
-        return match.group(0)
-    return f"{name}{between}{HIDDEN}"
+    return f"{name}{between}{HIDDEN if is_secret(name) else _ASSIGNED.sub(_hidden, value)}"
