@@ -6,7 +6,8 @@ import pytest
 
 from tpgate.errors import ConfigError
 from tpgate.report.charts import draw, scale_for
-from tpgate.report.figures import history, kernel_time, over_concurrency, rank_skew
+from tpgate.report.figures import history, over_concurrency, rank_skew
+from tpgate.report.kernel_bars import bars_of, kernel_time, parts_of, parts_of_metrics
 from tpgate.report.timeline import timeline
 
 
@@ -31,7 +32,7 @@ def test_an_axis_has_readable_units(largest, symbol, expected):
 def test_nothing_measured_is_no_chart_and_not_an_empty_one():
     assert over_concurrency("tpot_p50", "s/token", {}, {"c1": {"tpot_p50": [0.1]}}) is None
     assert kernel_time({}) is None
-    assert kernel_time({"c1": {"categories": {"gemm": {"share": 1.0, "seconds_per_token": None}}}}) is None
+    assert bars_of({"c1": {"categories": {"gemm": {"share": 1.0, "seconds_per_token": None}}}}, {}) == {}
     assert rank_skew({"0": {"busy_s": 1.0, "wait_s": None}}) is None
     assert history([{"when": "2026-12-01", "value": 1.0}], "s") is None
     assert timeline({}, None) is None
@@ -45,8 +46,8 @@ def test_missing_samples_are_gaps_and_no_zeros():
 
 
 def test_more_categories_than_colours_are_gathered():
-    parts = {f"k{index:02}": {"share": 0.1, "seconds_per_token": 1e-6 / (index + 1)} for index in range(12)}
-    domain = kernel_time({"c1": {"categories": parts}})["encoding"]["color"]["scale"]["domain"]
+    parts = {f"k{index:02}": 1e-6 / (index + 1) for index in range(12)}
+    domain = kernel_time({"c1": parts})["encoding"]["color"]["scale"]["domain"]
     assert len(domain) == 8
     assert domain[0] == "k00"
     assert domain[-1] == "the rest"
@@ -72,3 +73,16 @@ def test_without_the_extra_the_next_command_is_said(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ConfigError, match=r"pip install 'tpgate\[report\]'"):
         draw({}, title="", description="", name="x")
+
+
+def test_idle_time_is_a_part_of_the_bar_and_the_baseline_stands_below():
+    trace = {"categories": {"gemm": {"seconds_per_token": 30e-6}, "attention": {"seconds_per_token": 10e-6}}}
+    assert parts_of({**trace, "idle_share": 0.75})["idle"] == pytest.approx(120e-6)
+    assert "idle" not in parts_of(trace)
+    before = parts_of_metrics({"gemm_time_per_token": [29e-6, 31e-6, 30e-6], "gemm_share": [0.7], "tpot_p50": [1.0]})
+    assert before == {"gemm": 30e-6}
+    bars = bars_of({"c64": trace}, {"c64": {"gemm_time_per_token": [30e-6]}})
+    assert list(bars) == ["c64 now", "c64 baseline"]
+    spec = kernel_time(bars_of({"c64": {**trace, "idle_share": 0.75}}, {}))
+    assert spec["encoding"]["color"]["scale"]["domain"] == ["gemm", "attention", "idle"]
+    assert spec["data"]["values"][-1]["text"] == "c64, idle: 120 µs/tok (75.0% of the time)"

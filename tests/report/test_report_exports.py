@@ -103,7 +103,7 @@ def test_prometheus_has_one_sample_a_value_and_none_for_a_missing_one():
     assert "tpot_p99" not in text
     assert 'tpgate_verdict{scenario="llama-8b-tp1",verdict="REGRESSED"} 1' in text
     assert 'tpgate_verdict{scenario="llama-8b-tp1",verdict="OK"} 0' in text
-    assert 'tpgate_last_launch_timestamp_seconds{scenario="llama-8b-tp1"} 1796090400' in text
+    assert 'tpgate_last_launch_timestamp_seconds{scenario="llama-8b-tp1"} 1796095287' in text
     names = {line.split("{")[0] for line in text.splitlines() if not line.startswith("#")}
     assert names == {"tpgate_value", "tpgate_verdict", "tpgate_effect", "tpgate_last_launch_timestamp_seconds"}
 

@@ -74,3 +74,14 @@ def test_history_holds_neighbours_in_order_and_marks_a_changed_key(tmp_path):
     assert [result.result_id for result in found] == ["20261130T020000Z-1111", RESULT_ID]
     points = history(found)["c16 output_tokens_per_second"]
     assert [point["mark"] for point in points] == [None, "sglang 0.5.14 -> 0.5.15"]
+
+
+def test_a_change_of_level_is_marked_where_it_happened():
+    results = []
+    for day, kind in enumerate(["graphs"] * 8 + ["no_graphs"] * 8, start=1):
+        launch = result_of(kind).launches[0]
+        moved = msgspec.structs.replace(launch, started_at=f"2026-11-{day:02}T02:00:00Z")
+        results.append(result_of(kind, result_id=f"r{day}", launches=(moved,), cells=("c16", "c64")))
+    points = history(results)["c64 output_tokens_per_second"]
+    assert [index for index, point in enumerate(points) if point["mark"]] == [8]
+    assert points[8]["mark"] == "level changed"

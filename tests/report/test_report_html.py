@@ -85,7 +85,7 @@ def test_charts_speak_to_a_screen_reader(page):
     labels = page.all("aria-label")
     assert any("now, c64: 2901 tok/s (median of 1)" in label for label in labels)
     assert any("baseline, c64: 8779 tok/s" in label for label in labels)
-    assert any("c64, attention: 22 µs/tok (22.8% of GPU busy time)" in label for label in labels)
+    assert any("c64 now, attention: 22 µs/tok (5.4% of the time)" in label for label in labels)
     assert any("rank 3: waiting for others 30 ms" in label for label in labels)
 
 

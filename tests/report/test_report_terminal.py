@@ -4,6 +4,7 @@ import re
 
 import pytest
 from report_samples import ADVICE, GRAPHS, fine, judgement, regressed, throughput
+from table_picture import PICTURE, picture
 
 from tpgate.report.terminal import render
 from tpgate.stats.verdict import Verdict
@@ -112,3 +113,7 @@ def test_escape_sequences_in_names_never_reach_the_terminal():
     text = text_of(judgement(hostile, scenario="a\x1b[31mb"))
     assert "\x1b" not in text
     assert "\u202e" not in text
+
+
+def test_the_picture_in_the_readme_shows_what_the_code_prints():
+    assert PICTURE.read_text(encoding="utf-8") == picture(), "python tests/report/table_picture.py"

@@ -90,54 +90,6 @@ def _points(series: str, metric: str, symbol: str, values: Bands) -> list[dict[s
     return rows
 
 
-def kernel_time(traces: Mapping[str, Mapping[str, Any]]) -> Spec | None:
-    """Return kernel time per token and category, one stacked bar a cell; None where no cell was profiled."""
-    found = [
-        (cell, name, part["seconds_per_token"], part.get("share"))
-        for cell, trace in traces.items()
-        for name, part in trace.get("categories", {}).items()
-        if part.get("seconds_per_token") is not None
-    ]
-    if not found:
-        return None
-    totals: dict[str, float] = {}
-    for _, name, seconds, _ in found:
-        totals[name] = totals.get(name, 0.0) + seconds
-    ordered = sorted(totals, key=lambda name: -totals[name])
-    shown = ordered if len(ordered) <= len(PALETTE) else ordered[: len(PALETTE) - 1]
-    domain = shown if len(shown) == len(ordered) else [*shown, "the rest"]
-    factor, label = scale_for(max(seconds for _, _, seconds, _ in found), "s/token")
-    rows = [
-        {
-            "cell": cell,
-            "category": name if name in shown else "the rest",
-            "order": ordered.index(name),
-            "value": seconds * factor,
-            "text": f"{cell}, {name}: {seconds * factor:.3g} {label}"
-            + ("" if share is None else f" ({share:.1%} of GPU busy time)"),
-        }
-        for cell, name, seconds, share in found
-    ]
-    return {
-        "width": WIDTH,
-        "height": {"step": 34},
-        "data": {"values": rows},
-        "mark": {"type": "bar", "size": 22},
-        "encoding": {
-            "y": {"field": "cell", "type": "nominal", "sort": list(traces), "axis": {"title": None}},
-            "x": {**quantitative("value", label), "stack": "zero"},
-            "order": {"field": "order", "type": "quantitative"},
-            "color": {
-                "field": "category",
-                "type": "nominal",
-                "scale": {"domain": domain, "range": list(PALETTE[: len(domain)])},
-                "legend": {"symbolType": "square"},
-            },
-            "description": {"field": "text"},
-        },
-    }
-
-
 def rank_skew(ranks: Mapping[str, Mapping[str, Any]]) -> Spec | None:
     """Return busy and waiting time of every rank; None for fewer than two ranks."""
     parts = [

@@ -15,6 +15,7 @@ from tpgate.report import figures
 from tpgate.report.charts import Spec, draw
 from tpgate.report.folder import Bands, Stored, cell_names, concurrency_of, last_run
 from tpgate.report.folder import figures as measured
+from tpgate.report.kernel_bars import bars_of, kernel_time
 from tpgate.report.rows import basis, clean, format_share, rows_of, tally, unit_named
 from tpgate.report.timeline import timeline
 from tpgate.stats.verdict import Verdict
@@ -101,7 +102,7 @@ def _context(stored: Stored, extras: Extras) -> dict[str, Any]:
         "tally": tally(judgement) if judgement else "not judged",
         "basis": basis(judgement) if judgement else "",
         "concurrency": _concurrency_charts(drawer, stored, extras.bands),
-        "kernels": _kernel_charts(drawer, stored),
+        "kernels": _kernel_charts(drawer, stored, extras.bands),
         "kernel_tables": _kernel_tables(stored),
         "timelines": _timelines(drawer, stored),
         "ranks": _rank_charts(drawer, stored),
@@ -149,15 +150,17 @@ def _traces(stored: Stored) -> dict[str, Mapping[str, Any]]:
     return {cell: run.details["trace"] for cell, run in _runs(stored) if run.details.get("trace")}
 
 
-def _kernel_charts(drawer: _Drawer, stored: Stored) -> list[Chart]:
+def _kernel_charts(drawer: _Drawer, stored: Stored, bands: Bands) -> list[Chart]:
     traces = _traces(stored)
     idle = "; ".join(
         f"{cell}: GPU idle {format_share(trace['idle_share'])} of the profiled span"
         for cell, trace in traces.items()
         if trace.get("idle_share") is not None
     )
-    description = "Stacked kernel time per output token by category for each profiled cell."
-    return drawer.chart(figures.kernel_time(traces), "Kernel time per output token", description, idle)
+    description = (
+        "Time per output token by kind of kernel, stacked, for each profiled cell; idle time is the last part."
+    )
+    return drawer.chart(kernel_time(bars_of(traces, bands)), "Kernel time per output token", description, idle)
 
 
 def _kernel_tables(stored: Stored) -> list[dict[str, Any]]:

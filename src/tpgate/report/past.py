@@ -11,6 +11,7 @@ from tpgate.baseline.reading import load_result
 from tpgate.errors import BaselineError
 from tpgate.measure.result import Result
 from tpgate.report.folder import RESULT_FILE, cell_names, figures
+from tpgate.stats.drift import change_points
 
 LIMIT = 120
 """Results of a history chart; older ones are left out."""
@@ -33,7 +34,7 @@ def past_results(folder: Path, result: Result) -> list[Result]:
 
 
 def history(results: list[Result]) -> dict[str, list[dict[str, Any]]]:
-    """Return ``<cell> <metric>`` of every gate to its points, with marks where identity keys changed."""
+    """Return ``<cell> <metric>`` of every gate to its points, marked where identity keys or the level changed."""
     if len(results) < 2:
         return {}
     series: dict[str, list[dict[str, Any]]] = {}
@@ -41,10 +42,15 @@ def history(results: list[Result]) -> dict[str, list[dict[str, Any]]]:
     marks = [None, *(_change(before, after) for before, after in pairwise(results))]
     for metric, _, cells, _ in results[-1].gates:
         for cell in cells or cell_names(results[-1]):
-            points = [
-                {"when": result.launches[0].started_at, "value": median(found[cell][metric]), "mark": mark}
+            rows = [
+                (result.launches[0].started_at, median(found[cell][metric]), mark)
                 for result, found, mark in zip(results, values, marks, strict=True)
                 if found.get(cell, {}).get(metric)
+            ]
+            changed = set(change_points([value for _, value, _ in rows]))
+            points: list[dict[str, Any]] = [
+                {"when": when, "value": value, "mark": _mark(mark, index in changed)}
+                for index, (when, value, mark) in enumerate(rows)
             ]
             if len(points) > 1:
                 series[f"{cell} {metric}"] = points
@@ -55,3 +61,8 @@ def _change(before: Result, after: Result) -> str | None:
     """What became different between two results, or None."""
     rows = after.launches[0].identity.differences(before.launches[0].identity)
     return ", ".join(f"{name} {old} -> {new}" for name, new, old in rows) or None
+
+
+def _mark(mark: str | None, changed: bool) -> str | None:
+    words = ["level changed"] if changed else []
+    return ": ".join([*words, *([mark] if mark else [])]) or None
