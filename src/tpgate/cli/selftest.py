@@ -74,6 +74,8 @@ def _finish(report: Report) -> int:
     lines += gate_lines(report.silent)
     if report.left_out:
         lines.append(f"not possible on this server: {', '.join(report.left_out)}")
+    if report.repeated:
+        lines.append(f"{report.repeated} measurement(s) were repeated because other work disturbed the client")
     wrong = sum(not row.ok for row in report.rows)
     lines.append(f"{len(report.rows) - wrong} of {len(report.rows)} faults were seen as they must be")
     sys.stdout.write("\n".join(lines) + "\n")

@@ -73,20 +73,29 @@ def look(result: Result, judgement: Judgement) -> Seen:
     elif verdict is Verdict.NO_BASELINE:
         caught, effect = ("identity",), None
         reason = "; ".join(f"{name}: {before} / {now}" for name, before, now in judgement.differences)
+    elif verdict is Verdict.OK:
+        caught, effect, reason = (), None, ""
     else:
-        caught, reason = _doubted(result)
+        caught, reason = _doubted(result, judgement)
         effect = None
     category = category_of((*judgement.comparisons, *judgement.observed))
     return Seen(verdict.value, caught, category, judgement.launches, effect, reason)
 
 
-def _doubted(result: Result) -> tuple[tuple[str, ...], str]:
-    """Return the fatal checks of all launches, and the first reason."""
-    found: list[tuple[str, str]] = []
+def _doubted(result: Result, judgement: Judgement) -> tuple[tuple[str, ...], str]:
+    """Return the checks that made the result void, and the first reason.
+
+    Fatal doubts come first. Where there is none, it is a gated metric that is missing: then the notes that say why.
+    """
+    fatal: list[tuple[str, str]] = []
+    notes: list[tuple[str, str]] = []
     for launch in result.launches:
-        found += [(one.check, one.reason) for run in launch.runs.values() for one in run.doubts if one.fatal]
+        for one in (doubt for run in launch.runs.values() for doubt in run.doubts):
+            (fatal if one.fatal else notes).append((one.check, one.reason))
         if launch.failure:
-            found.append(("launch_failed", launch.failure))
+            fatal.append(("launch_failed", launch.failure))
+    void = [("missing_metric", row.reason) for row in judgement.comparisons if row.verdict is Verdict.VOID]
+    found = fatal or [*void, *notes]
     return tuple(dict.fromkeys(check for check, _ in found)), found[0][1] if found else ""
 
 
@@ -99,6 +108,17 @@ def category_of(rows: Iterable[Comparison]) -> str | None:
             grown[part] = max(grown.get(part, 0.0), row.now - row.baseline)
     best = max(grown, key=lambda part: grown[part], default=None)
     return best if best is not None and grown[best] > 0 else None
+
+
+def disturbed(result: Result) -> str | None:
+    """Return why a result says more about this host than about the server, or None.
+
+    That is so where nothing but the client's own self-check made it void: other work kept the cores busy.
+    """
+    fatal = [one for launch in result.launches for run in launch.runs.values() for one in run.doubts if one.fatal]
+    if not fatal or any(not one.check.startswith("client_") for one in fatal):
+        return None
+    return fatal[0].reason
 
 
 def assess(case: Case, seen: Seen) -> Row:

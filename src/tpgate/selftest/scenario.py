@@ -31,7 +31,7 @@ STANDIN = Scenario(
         ModelSpec.dummy("standin", _CONFIG),
         tensor_parallel=RANKS,
         device="cpu",
-        options=pairs(step_ms=4.0, per_request_ms=0.25, prefill_ms=2.0, layers=LAYERS, vocabulary=2048),
+        options=pairs(step_ms=6.0, per_request_ms=0.25, prefill_ms=3.0, layers=LAYERS, vocabulary=2048),
         startup_timeout_s=20.0,
         engine="standin",
     ),
@@ -52,4 +52,4 @@ STANDIN = Scenario(
     profile_cells=("c8",),
     profile_steps=8,
 )
-"""A TP4 server with 4 ms decode steps: every gate of it is turned red by a fault of the table."""
+"""A TP4 server with 6 ms decode steps: every gate of it is turned red by a fault of the table."""

@@ -106,7 +106,8 @@ _COUNTS: tuple[Case, ...] = (
     ),
     _void("early-stop", "1 in 3", ("output_length", *_FAILED), fault_early_stop_every=3),
     _void("early-eos", "1 in 3", ("output_length", *_FAILED), fault_early_eos_every=3),
-    _void("cold-steps", "too short a warm-up", ("not_stationary",), fault_cold_steps=60),
+    Case("cold-steps", "40 a batch size", "OK", standin=pairs(fault_cold_steps=40)),
+    _void("cold-steps", "300 a batch size", ("not_stationary",), fault_cold_steps=300),
 )
 
 _BROKEN: tuple[Case, ...] = (
@@ -116,11 +117,11 @@ _BROKEN: tuple[Case, ...] = (
     _void("garbage", "1 in 5", _FAILED, fault_garbage_every=5),
     _void("silent-stream", "1 in 5", ("stalled", *_FAILED), fault_silent_every=5),
     _with(
-        _void("dies", "mid-cell", ("server_died", "launch_failed", *_FAILED), fault_die_after_requests=6),
+        _void("dies", "mid-cell", ("server_died", "launch_failed", "server", *_FAILED), fault_die_after_requests=30),
         plugin=(("die_after_steps", 40),),
     ),
     _with(
-        _void("hangs", "mid-cell", ("stalled", "launch_failed", *_FAILED), fault_hang_after_requests=6),
+        _void("hangs", "mid-cell", ("stalled", "launch_failed", *_FAILED), fault_hang_after_requests=30),
         plugin=(("hang_after_steps", 40),),
     ),
     Case("trickle", "1 in 2", "OK", standin=pairs(fault_trickle_every=2)),
@@ -138,10 +139,10 @@ _START: tuple[Case, ...] = (
 _TRACES: tuple[Case, ...] = tuple(
     _with(case, traced=True)
     for case in (
-        _with(_void("missing-rank-trace", "rank 1", ("trace",), fault_missing_rank_trace=1), ranks=2),
-        _void("cut-trace", "rank 0", ("trace",), fault_cut_trace=0),
-        _void("empty-trace", "CPU only", ("trace",), fault_empty_trace=1),
-        _void("profile-fails", "500", ("trace",), fault_profile_fails=1),
+        _with(_void("missing-rank-trace", "rank 1", ("profile_capture",), fault_missing_rank_trace=1), ranks=2),
+        _void("cut-trace", "rank 0", ("profile_capture",), fault_cut_trace=0),
+        _void("empty-trace", "CPU only", ("profile_capture", "missing_metric"), fault_empty_trace=1),
+        _void("profile-fails", "500", ("profile_capture",), fault_profile_fails=1),
     )
 )
 

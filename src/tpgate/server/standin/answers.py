@@ -28,6 +28,7 @@ class Answer:
         script: Its fate.
         writer: Makes its events.
         connection: Where it goes.
+        cached: Prompt tokens that are said to come from the prefix cache.
         interval: Tokens a chunk, after the first.
         sent: Tokens put on the wire.
         first_sent_ns: When the first of them was.
@@ -40,6 +41,7 @@ class Answer:
     script: Script
     writer: Writer
     connection: Connection
+    cached: int = 0
     interval: int = 1
     sent: int = 0
     first_sent_ns: int = 0

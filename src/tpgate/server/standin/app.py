@@ -85,12 +85,10 @@ class Standin:
             return
         cached = 0 if self.settings.disable_radix_cache else int(ask.prompt_tokens * faults.prefix_cache)
         writer = Writer(self.settings, ask, self._numbered, cached)
-        answer = Answer(self._numbered, ask, script, writer, connection, self.settings.stream_interval)
+        answer = Answer(self._numbered, ask, script, writer, connection, cached, self.settings.stream_interval)
         job = Job(script.limit, time.monotonic_ns(), self._token)
         self._answers[job] = answer
         connection.on_lost = lambda: self._lost(job)
-        self.counters.prefill_tokens += ask.prompt_tokens - cached
-        self.counters.cached_tokens += cached
         answer.open()
         self.scheduler.submit(job)
         self._rearm()
@@ -101,6 +99,9 @@ class Standin:
             return
         if job.tokens > 1:
             self.counters.decode_tokens += 1
+        else:
+            self.counters.prefill_tokens += answer.ask.prompt_tokens - answer.cached
+            self.counters.cached_tokens += answer.cached
         answer.token(job)
         if answer.over and not job.finished:
             self.counters.aborted += 1
