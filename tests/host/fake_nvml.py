@@ -1,3 +1,4 @@
+# ruff: noqa: N802, N815 - these are the names of the C library
 """A scripted NVML library behind pynvml's own loading hook, so that its ctypes structures are really filled.
 
 The script is plain JSON, so that the same library can stand in a subprocess (``fake_site/sitecustomize.py``). PCIe

@@ -30,7 +30,7 @@ def test_two_launches_of_one_scenario_are_one_identity():
         port=41877,
         nccl_port=52111,
         random_seed=7,
-        host="0.0.0.0",
+        host="10.0.0.9",
         model_path="/scratch/tmp-81/model",
         tokenizer_path="/scratch/tmp-81/model",
         served_model_name="/scratch/tmp-81/model",

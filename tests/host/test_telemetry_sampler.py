@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -109,10 +110,8 @@ def test_it_dies_with_its_parent(nvml):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     child = int(done.stdout)
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(child).wait(timeout=10)
-    except psutil.NoSuchProcess:
-        pass
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 
 

@@ -76,7 +76,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process on a GPU; its memory is None where the driver does not say. In a container the PID may be the host's."""
+    """A process on a GPU, its memory None where the driver does not say. Containers may see the host's PIDs."""
 
     pid: int
     memory_bytes: int | None
