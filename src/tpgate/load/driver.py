@@ -37,6 +37,7 @@ class Driver:
         self._connections: list[Connection] = []
         self._idle: list[Connection] = []
         self._retried: set[int] = set()
+        self._unsent: dict[int, Stream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._offsets = offsets_ns(job.load)
         self._arrivals: Timer | None = None
@@ -119,6 +120,8 @@ class Driver:
         self.over.set_result(None)
         for connection in self._connections:
             connection.give_up(reason)
+        for stream in self._unsent.values():
+            self._backlog.finish(stream)
 
     def finished(self, connection: Connection, stream: Stream) -> None:
         """Hand the connection over to the next request first; the answer is parsed later."""
@@ -149,6 +152,7 @@ class Driver:
         if not unseen or stream.index in self._retried or self.over.done():
             return False
         self._retried.add(stream.index)
+        self._unsent[stream.index] = stream
         self._backlog.again(stream.index)
         self._replace(connection)
         return True
@@ -163,6 +167,7 @@ class Driver:
         if popped is None:
             return
         index, request = popped
+        self._unsent.pop(index, None)
         stream = Stream(index, self._reader(), 0)
         connection.send(request, stream)
         stream.scheduled_ns = stream.started_ns if due is None else due

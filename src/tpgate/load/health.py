@@ -20,7 +20,7 @@ _ADVICE = "give the client more cores of its own (taskset, --client-processes), 
 Finding = tuple[str, str, str]
 
 
-def client_doubts(health: ClientHealth, tpot: float | None) -> list[Finding]:
+def client_doubts(health: ClientHealth, tpot: float | None, lag_limit: float = LAG_LIMIT) -> list[Finding]:
     """Return (check, reason, advice) for every sign that the client, and not the server, may have set the pace.
 
     Reads that held several emissions are a sign only where the loop was late too (by a tenth of the time per token):
@@ -29,6 +29,7 @@ def client_doubts(health: ClientHealth, tpot: float | None) -> list[Finding]:
     Args:
         health: The client's self-check of the run.
         tpot: Median time per output token in seconds; None where there is none.
+        lag_limit: Largest 99th percentile of the loop's delay, as a share of the time per token.
     """
     found: list[Finding] = []
     if health.cpu_share > CPU_LIMIT:
@@ -40,13 +41,13 @@ def client_doubts(health: ClientHealth, tpot: float | None) -> list[Finding]:
             )
         )
     step = tpot or 0.0
-    limit = max(LAG_FLOOR_S, LAG_LIMIT * step)
+    limit = max(LAG_FLOOR_S, lag_limit * step)
     if health.loop_lag_p99_s > limit:
         found.append(
             (
                 "client_lag",
                 f"the client's loop was {health.loop_lag_p99_s * 1e3:.1f} ms late at the 99th percentile "
-                f"(limit {limit * 1e3:.1f} ms, {LAG_LIMIT:.0%} of the time per token)",
+                f"(limit {limit * 1e3:.1f} ms, {lag_limit:.0%} of the time per token)",
                 _ADVICE,
             )
         )
@@ -58,7 +59,7 @@ def client_doubts(health: ClientHealth, tpot: float | None) -> list[Finding]:
                 "look for swapping, a suspended machine or a blocking call in the test process; run again",
             )
         )
-    if health.late_stamps > LATE_LIMIT and health.loop_lag_p99_s > max(LAG_FLOOR_S, 0.1 * step):
+    if health.late_stamps > LATE_LIMIT and health.loop_lag_p99_s > max(LAG_FLOOR_S, 0.2 * lag_limit * step):
         found.append(
             (
                 "client_late_stamps",

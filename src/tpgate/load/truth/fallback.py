@@ -90,8 +90,6 @@ class _Server:
         ]
         for peer, request in halves:
             self._emit(peer, request, request.pending)
-        if not self.live:
-            self.log.flush()
 
     def _step(self, peer: _Peer, request: _Request) -> bool:
         half = request.sent >= request.asked // 2
@@ -110,7 +108,7 @@ class _Server:
         request.sent += fresh
         request.held += 1
         finish = "length" if request.sent >= request.asked else None
-        if request.fault == "short" and half:
+        if request.fault == "short" and request.sent >= request.asked // 2:
             finish, request.asked = "stop", request.sent
         request.pending += _event(self._token_event(request, fresh, finish))
         if request.held < self.schedule.merge and finish is None:
@@ -150,8 +148,9 @@ class _Server:
         del self.live[peer]
         tail = b"" if request.path == "/generate" else _event({"choices": [], "usage": self._usage(request)})
         tail += b"" if request.fault == "nodone" else _chunk(b"data: [DONE]\n\n")
-        peer.write(tail + (b"" if request.fault == "endless" else b"0\r\n\r\n"))
         self.note(request, Kind.END)
+        self.log.flush()  # the log is whole before the client can know that it is over
+        peer.write(tail + (b"" if request.fault == "endless" else b"0\r\n\r\n"))
 
 
 class _Peer(asyncio.Protocol):

@@ -142,8 +142,8 @@ static void finish_stream(struct stream *s) {
     if (s->fault != NO_DONE) append_chunk(s, "data: [DONE]\n\n", 14);
     grow(&s->part, &s->part_cap, s->part_len + 8);
     if (s->fault != ENDLESS) { memcpy(s->part + s->part_len, "0\r\n\r\n", 5); s->part_len += 5; }
+    note(s, now_ns(), END); retire(s);          /* the log is whole before the client can know that it is over */
     push(s, s->part, s->part_len); s->part_len = 0;
-    note(s, now_ns(), END); retire(s);
 }
 /* One tick of one stream: returns 1 where a second part is still to be written. */
 static int step(struct stream *s) {
@@ -192,7 +192,9 @@ static void begin(struct stream *s, char *head, char *body) {
         char answer[256];
         int n = sprintf(answer, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
                         s->fault ? "503 Service Unavailable" : "200 OK", strlen(text), text);
-        note(s, s->arrived, s->fault ? FAULT : END); push(s, answer, n); return;
+        note(s, s->arrived, s->fault ? FAULT : END);
+        if (!live_count) flush_log();
+        push(s, answer, n); return;
     }
     long asked = number_after(body, "\"max_new_tokens\"");
     if (!asked) asked = number_after(body, "\"max_tokens\"");
