@@ -6,7 +6,7 @@ import pytest
 from forge import launch, result, run
 
 from tpgate.measure.result import Doubt
-from tpgate.selftest.assess import Seen, assess, category_of, disturbed, look, silent_gates
+from tpgate.selftest.assess import Seen, assess, category_of, look, silent_gates
 from tpgate.server.faults.case import Case
 from tpgate.stats.verdict import Comparison, Judgement, Verdict
 
@@ -105,10 +105,3 @@ def test_what_differs_from_the_table_is_a_complaint(seen, complaint):
 def test_a_gate_that_nothing_turned_red_is_found():
     rows = [assess(SLOW, Seen("REGRESSED", ("tpot_p50",))), assess(SLOW, Seen("VOID", ("ttft_p50",)))]
     assert silent_gates(rows, ["tpot_p50", "ttft_p50", "ttft_p50"]) == ("ttft_p50",)
-
-
-def test_only_the_clients_own_trouble_is_a_disturbance():
-    assert disturbed(healthy()) is None
-    assert disturbed(doubtful(doubt("client_lag"))) == "client_lag was seen"
-    assert disturbed(doubtful(doubt("client_lag"), doubt("failed_requests"))) is None
-    assert disturbed(doubtful(doubt("client_lag", fatal=False))) is None

@@ -110,17 +110,6 @@ def category_of(rows: Iterable[Comparison]) -> str | None:
     return best if best is not None and grown[best] > 0 else None
 
 
-def disturbed(result: Result) -> str | None:
-    """Return why a result says more about this host than about the server, or None.
-
-    That is so where nothing but the client's own self-check made it void: other work kept the cores busy.
-    """
-    fatal = [one for launch in result.launches for run in launch.runs.values() for one in run.doubts if one.fatal]
-    if not fatal or any(not one.check.startswith("client_") for one in fatal):
-        return None
-    return fatal[0].reason
-
-
 def assess(case: Case, seen: Seen) -> Row:
     """Compare what was seen of a fault with what the table demands."""
     complaints = []

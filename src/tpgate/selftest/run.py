@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tpgate.baseline.refresh import plan as record
 from tpgate.campaign import Campaign, Outcome, measure
 from tpgate.errors import ConfigError, ServerError
 from tpgate.measure.definitions import metric
-from tpgate.selftest.assess import Row, Seen, assess, disturbed, look, silent_gates
+from tpgate.measure.result import is_passing
+from tpgate.selftest.assess import Row, Seen, assess, look, silent_gates
 from tpgate.selftest.sweep import Probe, sweep
 from tpgate.server.faults.case import Case
 from tpgate.server.faults.inject import Injection, injection_of
@@ -18,10 +18,6 @@ from tpgate.specs import Scenario
 from tpgate.stats.verdict import Verdict
 
 Say = Callable[[str], None]
-BASELINE_LAUNCHES = 3
-"""Healthy launches that the baseline is made from."""
-REPEATS = 3
-"""Times that a measurement is repeated at most because this host, and not the server, was disturbed."""
 NOTHING = Case("nothing", "none", "OK")
 
 
@@ -114,11 +110,11 @@ def run(plan: Plan, say: Say, progress: Say) -> Report:
         processes=plan.processes,
     )
     calm = _Calm(say)
-    results = [calm.measure(replace(campaign, max_launches=1)).result for _ in range(BASELINE_LAUNCHES)]
-    baseline = record(None, results, who="tpgate selftest").baseline
-    campaign.store.write(baseline, campaign.store.folders[-1])
-    probes = sweep(results[0], baseline)
-    silence = [calm.measure(campaign).judgement.verdict.value for _ in range(plan.silent_launches)]
+    first = calm.measure(replace(campaign, record=True))
+    probes = sweep(first.result, first.baseline) if first.baseline is not None else ()
+    silence = [first.judgement.verdict.value]
+    for _ in range(plan.silent_launches - 1):
+        silence.append(calm.measure(campaign).judgement.verdict.value)  # noqa: PERF401 - each takes seconds
     say(f"without a fault: {', '.join(silence)}")
     rows = []
     for case, injection in wanted:
@@ -146,20 +142,18 @@ def _usable(case: Case, injection: Injection | None, plan: Plan) -> bool:
 
 @dataclass(slots=True)
 class _Calm:
-    """Measures, and measures again where nothing but the client's self-check made it void."""
+    """Measures, once more where the host spoiled every attempt of a campaign, and counts what was made again."""
 
     say: Say
     repeated: int = 0
 
     def measure(self, campaign: Campaign) -> Outcome:
         outcome = measure(campaign)
-        for _ in range(REPEATS):
-            reason = disturbed(outcome.result)
-            if reason is None:
-                break
-            self.repeated += 1
-            self.say(f"this host was disturbed ({reason}): measured again")
+        if any(is_passing(launch) for launch in outcome.result.launches):
+            self.say("this host spoiled every attempt: measured again")
+            self.repeated += len(outcome.result.launches)
             outcome = measure(campaign)
+        self.repeated += len(outcome.result.discarded)
         return outcome
 
 

@@ -21,17 +21,17 @@ def _cell(concurrency: int, requests: int) -> LoadSpec:
         requests=requests,
         warmup_requests=concurrency,
         input_tokens=16,
-        output_tokens=32,
+        output_tokens=24,
     )
 
 
 STANDIN = Scenario(
-    name="standin-tp4",
+    name="selftest",
     server=ServerSpec(
         ModelSpec.dummy("standin", _CONFIG),
         tensor_parallel=RANKS,
         device="cpu",
-        options=pairs(step_ms=6.0, per_request_ms=0.25, prefill_ms=3.0, layers=LAYERS, vocabulary=2048),
+        options=pairs(step_ms=4.0, per_request_ms=0.25, prefill_ms=3.0, layers=LAYERS, vocabulary=2048),
         startup_timeout_s=20.0,
         engine="standin",
     ),
@@ -40,7 +40,7 @@ STANDIN = Scenario(
         Gate("output_tokens_per_second", tolerance=0.05),
         Gate("tpot_p90", tolerance=0.08),
         Gate("ttft_p50", tolerance=0.30),
-        Gate("inter_chunk_p99", tolerance=0.50, cells=("c8",)),
+        Gate("inter_chunk_p99", tolerance=0.90, cells=("c8",)),
         Gate("seconds_per_added_request", tolerance=0.40),
         Gate("kernel_time_per_token", tolerance=0.05),
         Gate("attention_time_per_token", tolerance=0.05),
@@ -51,5 +51,7 @@ STANDIN = Scenario(
     ),
     profile_cells=("c8",),
     profile_steps=8,
+    # The client has no core of its own on a small machine: its stamps may be late by two steps.
+    settings=pairs(client_lag_limit=2.0),
 )
-"""A TP4 server with 6 ms decode steps: every gate of it is turned red by a fault of the table."""
+"""A TP4 server with 4 ms decode steps: every gate of it is turned red by a fault of the table."""
