@@ -19,11 +19,12 @@ import torch
 from record import Record, environment, table
 
 from tpgate.kernels import mla, peers
+from tpgate.kernels.ceilings import measure_peaks
 from tpgate.kernels.copies import measure_copies
 from tpgate.kernels.inputs import make_inputs, spoil_slot
 from tpgate.kernels.mla import Tile
 from tpgate.kernels.reference import check_error, mla_reference, relative_error, worst_row_error
-from tpgate.kernels.roofline import Peaks, bound_of, datasheet_of, measure_peaks
+from tpgate.kernels.roofline import Peaks, bound_of, datasheet_of
 from tpgate.kernels.shapes import MlaShape, parse_shape
 from tpgate.kernels.timing import clock_hz, rotations, time_calls
 

@@ -1,14 +1,11 @@
-"""Ceilings of a device, from a dated datasheet table and from a copy and a matrix product measured in the same run."""
+"""Ceilings of a device, and the roofline bound of a shape; :mod:`tpgate.kernels.ceilings` measures the former."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-
 from tpgate.kernels.shapes import MlaShape
-from tpgate.kernels.timing import time_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +53,6 @@ def bound_of(shape: MlaShape, peaks: Peaks) -> Bound:
     flops_s = shape.flops / peaks.flops_per_s
     bytes_s = shape.least_bytes / peaks.bytes_per_s
     return Bound(max(flops_s, bytes_s), "arithmetic" if flops_s > bytes_s else "memory", flops_s, bytes_s)
-
-
-def measure_copy(device: str, size: int = 4 << 30, samples: int = 10) -> float:
-    """Return bytes a second of a device-to-device copy of ``size`` bytes, counting bytes read plus bytes written."""
-    source = torch.empty(size // 8, dtype=torch.float64, device=device).uniform_()
-    target = torch.empty_like(source)
-    timing = time_calls([lambda: target.copy_(source)], device=device, samples=samples, graph=False)
-    return 2 * source.numel() * 8 / timing.median_s
-
-
-def measure_matmul(device: str, side: int = 8192, samples: int = 20) -> float:
-    """Return operations a second of a bfloat16 matrix product of random data, ``2 x side**3`` operations each."""
-    left = torch.randn(side, side, device=device, dtype=torch.float32).to(torch.bfloat16)
-    right = torch.randn(side, side, device=device, dtype=torch.float32).to(torch.bfloat16)
-    out = torch.empty_like(left)
-    timing = time_calls([lambda: torch.matmul(left, right, out=out)], device=device, samples=samples, graph=False)
-    return 2 * side**3 / timing.median_s
-
-
-def measure_peaks(device: str) -> Peaks:
-    """Return the ceilings of ``device`` as measured now."""
-    copy, matmul = measure_copy(device), measure_matmul(device)
-    return Peaks(copy, matmul, "measured in this run: 4 GiB copy, 8192 x 8192 x 8192 bfloat16 product")
 
 
 def datasheet_of(device_name: str) -> Peaks | None:

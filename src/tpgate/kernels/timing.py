@@ -62,6 +62,7 @@ def time_calls(
     graph: bool = True,
     rotated_bytes: int | None = None,
     repeat: int = 1,
+    warmups: int | None = None,
 ) -> Timing:
     """Time ``calls`` (one a rotated input set), all of them in turn a sample.
 
@@ -72,6 +73,8 @@ def time_calls(
         graph: Whether to capture one pass in a CUDA graph and time its replays, which shrinks the launch gaps.
         rotated_bytes: Noted in the result.
         repeat: Passes over ``calls`` a sample.
+        warmups: Untimed samples first; by default as many as fill :data:`WARMUP_S`. Ranks that work together need a
+            fixed number.
 
     Raises:
         ConfigError: There is nothing to time.
@@ -85,12 +88,13 @@ def time_calls(
                 call()
 
     if torch.device(device).type != "cuda":
-        once()
+        for _ in range(warmups or 1):
+            once()
         taken = [_host(once) for _ in range(samples)]
         method, clock = "host", None
     else:
         run = _captured(once, device) if graph else once
-        _warm(run)
+        _warm(run, warmups)
         taken = _events(run, samples)
         method, clock = ("graph" if graph else "events"), clock_hz(device)
     each = len(calls) * repeat
@@ -124,7 +128,12 @@ def _captured(once: Call, device: str) -> Call:
     return graph.replay
 
 
-def _warm(run: Call) -> None:
+def _warm(run: Call, times: int | None) -> None:
+    if times is not None:
+        for _ in range(times):
+            run()
+        torch.cuda.synchronize()
+        return
     start = time.perf_counter()
     while time.perf_counter() - start < WARMUP_S:
         run()
