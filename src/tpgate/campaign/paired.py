@@ -130,7 +130,8 @@ def fight(duel: Duel) -> tuple[Judgement, Path]:
 def judge_pairs(base: Result, head: Result) -> Judgement:
     """Judge every declared check of ``head`` against ``base``, launch i against launch i.
 
-    In A B B A order, launch i of either side stand next to each other in time.
+    In A B B A order, launch i of either side stand next to each other in time. Anything void makes the whole void: a
+    build that is broken is neither good nor bad in speed.
     """
     declared = demands(base)
     comparisons = [_compare(one, base, head) for one in declared]
@@ -147,7 +148,7 @@ def judge_pairs(base: Result, head: Result) -> Judgement:
     return Judgement(
         result_id=head.result_id,
         scenario=head.scenario,
-        verdict=worst(verdicts),
+        verdict=Verdict.VOID if Verdict.VOID in verdicts else worst(verdicts),
         comparisons=tuple(comparisons),
         observed=tuple(watched),
         baseline_path=f"launches of the base, in turn with the head's ({pairs} pairs)",
