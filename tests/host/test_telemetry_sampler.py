@@ -119,3 +119,10 @@ def test_stop_without_start_is_a_reason():
     assert Sampler(None).stop() == Telemetry.empty("the sampler was not started")
     with pytest.raises(ValueError, match="above 0"):
         Sampler(None, 0)
+
+
+def test_the_time_axis_of_requests_is_clock_monotonic():
+    first = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    middle = time.perf_counter_ns()
+    last = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    assert first <= middle <= last

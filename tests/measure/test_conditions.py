@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from telemetry_samples import SECOND, gpu, late, telemetry
 
-from tpgate.measure.conditions import condition_doubts
+from tpgate.host.validity import Check
+from tpgate.measure.conditions import check_doubts, condition_doubts
 
 SPAN = (SECOND, 9 * SECOND)
 
@@ -128,3 +129,8 @@ def test_an_xid_is_void():
 def test_unlike_clocks_are_a_note():
     found = only(gpu(), gpu(1, sm_hz=1.5e9))
     assert (found.check, found.fatal) == ("gpu_asymmetry", False)
+
+
+def test_checks_of_the_host_become_doubts():
+    (found,) = check_doubts([Check("mig", "MIG is on", "turn it off")])
+    assert (found.check, found.reason, found.advice, found.fatal) == ("mig", "MIG is on", "turn it off", True)

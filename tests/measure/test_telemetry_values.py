@@ -6,6 +6,7 @@ import pytest
 from telemetry_samples import SECOND, gpu, telemetry
 
 from tpgate.host.telemetry import Telemetry
+from tpgate.measure import telemetry as module
 from tpgate.measure.definitions import METRICS
 from tpgate.measure.telemetry import telemetry_values
 
@@ -148,3 +149,10 @@ def test_a_slow_or_costly_sampler_is_a_note():
     assert {d.check for d in doubts} == {"sampler_rate", "sampler_cost"}
     assert not any(d.fatal for d in doubts)
     assert details["achieved_hz"] == 20.0
+
+
+def test_a_measured_ceiling_is_shown_where_there_is_one(monkeypatch):
+    kept = {"GPU-0": {"directions": [{"way": "rx", "bytes_per_second": 55e9}, {"way": "tx", "bytes_per_second": 54e9}]}}
+    monkeypatch.setattr(module.calibrate, "stored", lambda: kept)
+    *_, details = measure(telemetry(gpu(), gpu(1)))
+    assert details["measured_ceilings"] == {"GPU-0": {"rx": 55e9, "tx": 54e9}}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 
-from tpgate.errors import HostError
 from tpgate.host import doctor, topology
 from tpgate.host.doctor import Finding
+from tpgate.server import leftovers
 from tpgate.stats.verdict import INFRASTRUCTURE_ERROR
 
 _MARKS = {"ok": "ok", "note": "note", "unfit": "UNFIT", "unknown": "?"}
@@ -73,10 +71,10 @@ def page(findings: Iterable[Finding]) -> str:
         lines.append(f"  {_MARKS[finding.state]:<5}  {finding.name}: {finding.value}")
         if finding.advice:
             lines.append(f"         -> {finding.advice}")
-    unfit = [row for row in rows if row.state == "unfit"]
+    unfit = sum(row.state == "unfit" for row in rows)
     unknown = sum(row.state == "unknown" for row in rows)
-    tail = f"; {unknown} things could not be measured" if unknown else ""
-    answer = f"UNFIT to measure on: {len(unfit)} findings" if unfit else "fit to measure on"
+    answer = f"UNFIT to measure on, for {unfit} reason{'s' if unfit > 1 else ''}" if unfit else "fit to measure on"
+    tail = f" ({unknown} not measured)" if unknown else ""
     return "\n".join([*lines, "", f"This machine is {answer}{tail}."]) + "\n"
 
 
@@ -89,34 +87,19 @@ def _wanted(count: int) -> list[Finding]:
 
 
 def _leftovers(*, end: bool) -> list[Finding]:
-    """What earlier launches left behind, as the server part tells it; ended only on request."""
-    module = _server_module()
-    if module is None:
-        return [Finding("leftovers", "processes", "not measured, because this build has no census", "unknown")]
-    rows = list(module.find())
+    """What earlier launches left behind, listed by process id; ended only on request."""
+    rows = leftovers.find()
     if not rows:
         return [Finding("leftovers", "processes", "none")]
+    advice = "end them: tpgate doctor --end-leftovers"
+    if not end:
+        return [Finding("leftovers", "process", row.describe(), "unfit", advice) for row in rows]
+    staying = leftovers.end(rows)
     found = []
     for row in rows:
-        text = str(row.describe() if hasattr(row, "describe") else row)
-        if end:
-            try:
-                module.end(row)
-            except HostError as error:
-                found.append(Finding("leftovers", "process", f"{text}: {error.what}", "unfit", error.next_step))
-                continue
-            found.append(Finding("leftovers", "process", f"{text}: ended"))
+        if row in staying:
+            text = f"{row.describe()}: still there after SIGKILL"
+            found.append(Finding("leftovers", "process", text, "unfit", "it may be stuck in the driver: reboot"))
         else:
-            advice = "end it: tpgate doctor --end-leftovers"
-            found.append(Finding("leftovers", "process", text, "unfit", advice))
+            found.append(Finding("leftovers", "process", f"{row.describe()}: ended"))
     return found
-
-
-def _server_module() -> ModuleType | None:
-    name = "tpgate.server.leftovers"
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        return None

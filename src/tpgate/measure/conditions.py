@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
 from tpgate.host.telemetry import GpuTelemetry, Telemetry
+from tpgate.host.validity import Check
 from tpgate.measure.result import Doubt
 from tpgate.units import HERTZ, WATTS, format_value
 
@@ -30,6 +31,11 @@ MEMORY_GROWTH = 1 << 30
 def label(gpu: GpuTelemetry) -> str:
     """Return a GPU's name for people: position, model and the start of its UUID."""
     return f"GPU {gpu.gpu.index} ({gpu.gpu.name}, {gpu.gpu.uuid[:12]})"
+
+
+def check_doubts(checks: Iterable[Check]) -> list[Doubt]:
+    """Return what :mod:`tpgate.host.validity` found as doubts of a run."""
+    return [Doubt(check=c.check, reason=c.reason, advice=c.advice, fatal=c.fatal) for c in checks]
 
 
 def condition_doubts(

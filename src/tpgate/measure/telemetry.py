@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tpgate.host import calibrate
 from tpgate.host.link import capacity
 from tpgate.host.telemetry import GpuTelemetry, Telemetry
 from tpgate.measure.conditions import condition_doubts, label
@@ -224,11 +225,22 @@ def _account(telemetry: Telemetry, floor: Floor | str, prompt_tokens: int | None
         "xids": [list(row) for row in telemetry.xids],
         "topology": telemetry.topology,
         "prompt_tokens": prompt_tokens,
+        "measured_ceilings": _measured(telemetry),
     }
     if isinstance(floor, str):
         return account | {"floor": floor}
     paths = {"message_bytes": floor.message_bytes, "collectives": floor.collectives, **floor.paths()}
     return account | {"floor": paths}
+
+
+def _measured(telemetry: Telemetry) -> dict[str, dict[str, float]]:
+    """B/s that a calibrating copy reached on these GPUs, by UUID and way, where `tpgate doctor --calibrate` was run."""
+    known = calibrate.stored()
+    return {
+        gpu.gpu.uuid: {row["way"]: row["bytes_per_second"] for row in known[gpu.gpu.uuid]["directions"]}
+        for gpu in telemetry.gpus
+        if gpu.gpu.uuid in known
+    }
 
 
 def _traffic_notes(way: str, found: Mapping[str, Traffic | str]) -> list[Doubt]:
