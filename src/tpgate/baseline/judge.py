@@ -171,7 +171,9 @@ def _baseline_warnings(baseline: Baseline, result: Result, today: date) -> list[
     measured = {(cell, name) for one in result.launches for cell, run in one.runs.items() for name in run.values}
     stored = {(cell, name) for one in baseline.launches for cell, values in one.values.items() for name in values}
     gone = sorted(f"{cell}:{name}" for cell, name in stored - measured)
-    if gone and not result.partial:
+    if result.partial:
+        found.append(f"only {', '.join(result.cells)} of {len(baseline.cells)} cells were asked for")
+    elif gone:
         found.append(f"in the baseline and not measured now: {', '.join(gone[:5])}{' …' if len(gone) > 5 else ''}")
     return found
 
@@ -246,6 +248,8 @@ def judge(
     gated = {(demand.cell, demand.metric) for demand in declared}
     whole = _whole(result)
     warnings = [reason for _, reason in whole]
+    if result.discarded:
+        warnings.append(f"{len(result.discarded)} void launch(es) were made again; they are kept in the result")
     observed = _observed(result, baseline, gated, day)
     if baseline is None or not result.launches:
         reason = reason_without or "there is no baseline for this identity"

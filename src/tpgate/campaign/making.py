@@ -13,9 +13,18 @@ from tpgate.baseline.reading import write_atomically
 from tpgate.campaign.plan import Campaign
 from tpgate.errors import ServerError
 from tpgate.measure.promises import promises
-from tpgate.measure.result import SCHEMA_VERSION, Launch, Result
+from tpgate.measure.result import SCHEMA_VERSION, Launch, Result, is_passing
 from tpgate.measure.session import measure_launch, new_id
 from tpgate.report.folder import RESULT_FILE
+
+MOST_DISCARDED = 3
+"""Launches of one campaign that may be made again because the client or the host spoiled them."""
+
+
+def why(launch: Launch) -> str:
+    """Return the fatal doubts of a launch in a line."""
+    rows = [(cell, doubt) for cell, run in launch.runs.items() for doubt in run.doubts if doubt.fatal]
+    return "; ".join(f"{cell} {doubt.check}: {doubt.reason}" for cell, doubt in rows)
 
 
 def write_json(path: Path, value: msgspec.Struct) -> None:
@@ -30,6 +39,7 @@ class Making:
     campaign: Campaign
     folder: Path
     launches: list[Launch] = field(default_factory=list)
+    discarded: list[Launch] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
     @classmethod
@@ -57,6 +67,7 @@ class Making:
             cells=cells,
             gates=promises(scenario, campaign.cells),
             launches=tuple(self.launches),
+            discarded=tuple(self.discarded),
             complete=complete,
             partial=bool(campaign.cells),
             experiment=campaign.experiment,
@@ -69,7 +80,23 @@ class Making:
         return result
 
     def launch(self) -> Launch:
-        """Make one more launch, saving what there is after every run.
+        """Make one more launch; one that only the client or the host spoiled is made again, a few times at most.
+
+        Raises:
+            ServerError: The very first launch brought nothing at all: there is nothing to judge.
+        """
+        launch = self._attempt()
+        while is_passing(launch) and len(self.discarded) < MOST_DISCARDED:
+            self.discarded.append(self.launches.pop())
+            self.save(complete=False)
+            self.campaign.progress(
+                f"{self.campaign.scenario.name}: the launch is void and is made again: {why(launch)}"
+            )
+            launch = self._attempt()
+        return launch
+
+    def _attempt(self) -> Launch:
+        """Make one launch, saving what there is after every run.
 
         Raises:
             ServerError: The very first launch brought nothing at all: there is nothing to judge.

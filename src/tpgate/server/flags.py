@@ -120,7 +120,7 @@ def merged(spec: ServerSpec, extra: Pairs = ()) -> dict[str, Scalar]:
 
 def asked(spec: ServerSpec, version: str, extra: Pairs = ()) -> dict[str, Scalar]:
     """Return every server argument that is asked for, by the release's own names, without address and model path."""
-    defaults: dict[str, Scalar] = {"device": spec.device}
+    defaults: dict[str, Scalar] = {"device": spec.device, "skip_server_warmup": True}
     if spec.model.config_json is not None:
         defaults |= {"load_format": "dummy", "skip_tokenizer_init": True}
     wanted: dict[str, Scalar] = {"tp_size": spec.tensor_parallel}
@@ -138,7 +138,9 @@ def asked(spec: ServerSpec, version: str, extra: Pairs = ()) -> dict[str, Scalar
 def render(spec: ServerSpec, version: str, *, model_path: Path, host: str, port: int, extra: Pairs = ()) -> list[str]:
     """Return the arguments of ``python -m sglang.launch_server`` for the release ``version``.
 
-    Streaming output is always incremental (cumulative output costs O(n^2) bytes) and metrics are always on.
+    Streaming output is always incremental (cumulative output costs O(n^2) bytes) and metrics are always on. SGLang's
+    own warm-up request is left out: readiness is a token of ours, and a request of the server's own would stand in its
+    counters beside the first cell's.
 
     Args:
         spec: The server.

@@ -28,13 +28,14 @@ def environment(tensor_parallel: int, cores: Sequence[int] | None = None) -> dic
     """Return the variables that a CPU server needs, without PYTHONPATH and SGLANG_PLUGINS, which are lists.
 
     Args:
-        tensor_parallel: Ranks; from two on, each is bound to a share of the cores.
+        tensor_parallel: Ranks; each is bound to a share of the cores. Where there are more cores than ranks, the last
+            one is left to the server's front end and to the client, whose stamps would be late otherwise.
         cores: Cores that the server may use; the process's own by default.
     """
     variables = {"SGLANG_USE_CPU_ENGINE": "1", "CUDA_VISIBLE_DEVICES": ""}
-    if tensor_parallel > 1:
-        mine = sorted(os.sched_getaffinity(0)) if cores is None else sorted(cores)
-        variables["SGLANG_CPU_OMP_THREADS_BIND"] = thread_binding(mine, tensor_parallel)
+    mine = sorted(os.sched_getaffinity(0)) if cores is None else sorted(cores)
+    shared = mine[:-1] if len(mine) > tensor_parallel else mine
+    variables["SGLANG_CPU_OMP_THREADS_BIND"] = thread_binding(shared, tensor_parallel)
     return variables
 
 

@@ -1,0 +1,49 @@
+"""What a cell is driven against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tpgate.load.health import LAG_LIMIT
+
+Progress = Callable[[str], None]
+"""Told what goes on, in words."""
+
+
+class Server(Protocol):
+    """What a measurement needs of a server, started here or attached to."""
+
+    @property
+    def url(self) -> str:
+        """Base URL."""
+
+    def alive(self) -> str | None:
+        """None while it lives, else why it does not."""
+
+    def pids(self) -> list[int]:
+        """Its processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a cell is driven against.
+
+    Attributes:
+        server: The server.
+        vocabulary: Size of the model's vocabulary; prompts are drawn from it.
+        model_config: Content of the model's config.json, or None where it is not known.
+        tensor_parallel: Ranks.
+        gpus: UUIDs of the GPUs that the server was given; empty on a CPU engine.
+        client_lag_limit: Largest delay of the client's loop (99th percentile), as a share of the time per token.
+        salt: Makes the prompts of this launch differ from those of another launch on the same server.
+    """
+
+    server: Server
+    vocabulary: int
+    model_config: dict[str, Any] | None
+    tensor_parallel: int
+    gpus: tuple[str, ...] = ()
+    client_lag_limit: float = LAG_LIMIT
+    salt: str = ""
