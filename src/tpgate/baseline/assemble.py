@@ -26,8 +26,6 @@ def refusals(result: Result, *, pinned: bool = True) -> list[str]:
         found.append("the session did not run to its end (complete is false)")
     if not result.launches:
         found.append("no launch was measured")
-    if result.partial:
-        found.append("only some of the scenario's cells were asked for")
     if pinned and result.partial:
         found.append(f"only some cells were asked for ({', '.join(result.cells)})")
     if pinned and result.experiment:

@@ -257,7 +257,7 @@ def judge(
     else:
         rows = [_row(demand, result, baseline, day, planned) for demand in declared]
         comparisons = settle(rows, observed, baseline, day)
-        comparisons += [] if result.partial else _dropped(declared, result, baseline)
+        comparisons += _dropped(declared, result, baseline)
         warnings += _baseline_warnings(baseline, result, day)
         differences = _note_differences(baseline, result)
         if any(one.verdict is Verdict.REGRESSED for one in comparisons):

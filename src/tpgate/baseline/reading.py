@@ -49,7 +49,7 @@ def _read_object(path: Path, kind: str) -> dict[str, Any]:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        cut = " (the file is cut off)" if error.pos >= len(text.rstrip()) else ""
+        cut = " (the file is cut off)" if text.strip() and not text.rstrip().endswith("}") else ""
         raise BaselineError(f"{path}: not JSON at {where}: {error.msg}{cut}", next_step=REFRESH) from None
     except ValueError as error:
         raise BaselineError(
