@@ -126,3 +126,22 @@ def test_the_time_axis_of_requests_is_clock_monotonic():
     middle = time.perf_counter_ns()
     last = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     assert first <= middle <= last
+
+
+def test_a_file_in_the_current_folder_does_not_get_into_the_sampler(nvml, monkeypatch, tmp_path):
+    nvml(script())
+    monkeypatch.chdir(tmp_path)
+    for name in ("array.py", "select.py", "msgspec.py"):
+        (tmp_path / name).write_text("raise SystemExit(9)")
+    seen, *_ = sample(0)
+    assert seen.reason is None
+
+
+def test_gpu_errors_and_nvlink_bytes_come_through(nvml):
+    nvml(script(gpu(nvlink_tx_rate=1e9, nvlink_rx_rate=1e9), gpu("GPU-bbbb"), p2p="nvlink", xids=[79, 31]))
+    seen, began, ended = sample(0.1)
+    assert [xid for _, xid in seen.xids] == [79, 31]
+    assert seen.topology == "nvlink"
+    first = seen.gpus[0].rare["nvlink_tx"]
+    assert first[-1] > first[0]
+    assert "nvlink_tx" in seen.gpus[1].missing

@@ -105,7 +105,7 @@ def calibrate(uuid: str, *, total: int = 8 << 30, python: str = sys.executable) 
 
 def _copy(uuid: str, total: int, python: str) -> dict[str, dict[str, float]]:
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": uuid}
-    words = [python, "-m", "tpgate.host.copier", "--bytes", str(total)]
+    words = [python, "-P", "-m", "tpgate.host.copier", "--bytes", str(total)]
     try:
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         answer: dict[str, Any] = json.loads(done.stdout or "{}")

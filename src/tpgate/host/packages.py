@@ -25,6 +25,8 @@ WATCHED = (
     "deep-ep",
     "nvidia-nccl-cu12",
     "nvidia-nccl-cu13",
+    "nvidia-cuda-runtime-cu12",
+    "nvidia-cuda-runtime",
     "nvidia-cublas-cu12",
     "nvidia-cublas",
     "nvidia-cudnn-cu12",
@@ -37,7 +39,6 @@ WATCHED = (
     "quack-kernels",
     "torchao",
     "uvloop",
-    "zmq",
     "pyzmq",
 )
 """Packages whose version is a key; all others together are one digest, which is a note."""

@@ -174,7 +174,7 @@ class Sampler:
         if self._uuids == ():
             self._refusal = "the server uses no GPU"
             return
-        words = [sys.executable, "-m", "tpgate.host.sampler", "--rate", str(self._rate_hz)]
+        words = [sys.executable, "-P", "-m", "tpgate.host.sampler", "--rate", str(self._rate_hz)]
         for uuid in self._uuids or ():
             words += ["--gpu", uuid]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in _end
