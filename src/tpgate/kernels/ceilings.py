@@ -13,7 +13,7 @@ def measure_copy(device: str, size: int = 4 << 30, samples: int = 10) -> float:
     source = torch.empty(size // 8, dtype=torch.float64, device=device).uniform_()
     target = torch.empty_like(source)
     timing = time_calls([lambda: target.copy_(source)], device=device, samples=samples, graph=False)
-    return 2 * source.numel() * 8 / timing.median_s
+    return 2 * 8 * (size // 8) / timing.median_s
 
 
 def measure_matmul(device: str, side: int = 8192, samples: int = 20) -> float:

@@ -40,7 +40,7 @@ class MlaInputs:
     @property
     def slots(self) -> int:
         """Token slots of the cache."""
-        return self.cache.shape[0] * self.cache.shape[1]
+        return int(self.cache.shape[0] * self.cache.shape[1])
 
     def poison(self) -> None:
         """Fill the output with NaN, so that an element that no kernel writes is seen."""

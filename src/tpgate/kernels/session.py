@@ -105,8 +105,8 @@ def measure_session(
         shapes=found,
         collectives=(),
         versions=(
-            ("torch", torch.__version__),
-            ("triton", triton.__version__),
+            ("torch", str(torch.__version__)),
+            ("triton", str(triton.__version__)),
             ("cuda", torch.version.cuda or "none"),
         ),
     )

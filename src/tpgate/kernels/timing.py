@@ -50,7 +50,7 @@ def rotations(bytes_each: int, device: str, most: int = 64) -> int:
     """Return how many input sets must take turns so that none is found in the L2: three times its size together."""
     if torch.device(device).type != "cuda":
         return 1
-    cache = torch.cuda.get_device_properties(device).L2_cache_size
+    cache = int(torch.cuda.get_device_properties(device).L2_cache_size)
     return max(2, min(most, -(-3 * cache // bytes_each)))
 
 
@@ -125,7 +125,8 @@ def _captured(once: Call, device: str) -> Call:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         once()
-    return graph.replay
+    replay: Call = graph.replay
+    return replay
 
 
 def _warm(run: Call, times: int | None) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -160,12 +160,13 @@ def kernel_launch(suite: KernelSuite, session: KernelSession, *, started_at: str
         python=sys.executable,
         gpus=(session.device_uuid,) if session.device_uuid else (),
     )
-    keys = {name: value for name, value in found.keys.items() if name not in _SERVER_FIELDS}
-    versions = {f"package.{name}": version for name, version in session.versions}
+    keys = {name: value for name, value in found.keys.items() if name not in _SERVER_FIELDS} | {"engine": "kernels"}
+    for name, version in session.versions:
+        keys[f"package.{name}"] = version
     return Launch(
         launch_id=started_at.replace(":", "").replace("-", ""),
         started_at=started_at,
-        identity=Identity(keys=keys | {"engine": "kernels"} | versions, notes=dict(found.notes)),
+        identity=Identity(keys=keys, notes=dict(found.notes)),
         runs=kernel_runs(session, started_at=started_at),
     )
 
@@ -201,7 +202,7 @@ def _sheet(device_name: str) -> dict[str, Any] | None:
     return None if sheet is None else asdict(sheet)
 
 
-def _details(result: ShapeResult, peaks: Peaks) -> Mapping[str, Any]:
+def _details(result: ShapeResult, peaks: Peaks) -> dict[str, Any]:
     bound = bound_of(result.shape, peaks)
-    timings = [asdict(replace(timing)) for timing in (*_timings(result), *result.others)]
+    timings = [asdict(timing) for timing in (*_timings(result), *result.others)]
     return {"bound": asdict(bound), "timings": timings, "absent": dict(result.absent)}

@@ -27,7 +27,6 @@ class KernelSuite:
         gates: The promises; one without cells holds in every case that has its metric.
         naive: Whether the naive kernel is measured beside the fast one.
         others: Whether other people's kernels are measured beside it, where they are installed.
-        ranks: Ranks that the collectives need.
     """
 
     name: str
