@@ -108,7 +108,11 @@ def test_resources_become_safe_file_names(tmp_path):
 
 
 def test_the_folder_of_this_host_is_shared_and_sticky(tmp_path, monkeypatch):
+    monkeypatch.delenv("TPGATE_LEASE_FOLDER", raising=False)
     folder = default_folder()
     assert folder.name == "tpgate"
     if folder.stat().st_uid == os.getuid():
         assert folder.stat().st_mode & 0o7777 == 0o1777
+    monkeypatch.setenv("TPGATE_LEASE_FOLDER", str(tmp_path / "shared" / "leases"))
+    with hold(["cpu-engine"], holder="me") as (path,):
+        assert path.parent == tmp_path / "shared" / "leases"

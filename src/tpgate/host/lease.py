@@ -21,6 +21,8 @@ from pathlib import Path
 
 from tpgate.errors import HostError
 
+FOLDER_VARIABLE = "TPGATE_LEASE_FOLDER"
+"""Names another folder for the leases, such as one that the containers of a host share."""
 _ATTEMPTS = 20
 _PAUSE_S = 0.02
 
@@ -48,7 +50,11 @@ class Holder:
 
 
 def default_folder() -> Path:
-    """Return the folder of this host's leases: under /run/lock where that can be written, else the temporary one."""
+    """Return the folder of this host's leases: the variable's, else under /run/lock, else in the temporary folder."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named:
+        Path(named).mkdir(parents=True, exist_ok=True)
+        return Path(named)
     for base in (Path("/run/lock"), Path(tempfile.gettempdir())):
         folder = base / "tpgate"
         try:
