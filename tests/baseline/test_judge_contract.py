@@ -165,9 +165,7 @@ def test_another_load_of_a_cell_has_no_baseline():
 def test_another_configuration_is_no_baseline_and_never_a_regression():
     slower = series(THROUGHPUT, {"c1": [760.0], "c4": [760.0]}, first=100)
     moved = Identity(keys=slower.launches[0].identity.keys | {"gpu_count": 4})
-    slower = msgspec.structs.replace(
-        slower, launches=(msgspec.structs.replace(slower.launches[0], identity=moved),)
-    )
+    slower = msgspec.structs.replace(slower, launches=(msgspec.structs.replace(slower.launches[0], identity=moved),))
     judgement = judge(slower, baseline(), today=TODAY)
     assert {one.verdict for one in judgement.comparisons} == {Verdict.NO_BASELINE}
     assert judgement.differences == (("gpu_count", "1", "4"),)

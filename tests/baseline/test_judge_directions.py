@@ -76,7 +76,11 @@ def test_one_file_may_mix_directions():
     from tpgate.baseline.assemble import assemble
 
     stored = assemble(
-        [result([launch(i, {"c1": {"output_tokens_per_second": v, "ttft_p50": v}}) for i, v in enumerate(QUIET)], gates)]
+        [
+            result(
+                [launch(i, {"c1": {"output_tokens_per_second": v, "ttft_p50": v}}) for i, v in enumerate(QUIET)], gates
+            )
+        ]
     )
     slower = result([launch(99, {"c1": {"output_tokens_per_second": 500.0, "ttft_p50": 500.0}})], gates)
     found = {one.metric: one.verdict for one in judge(slower, stored, today=TODAY).comparisons}

@@ -54,9 +54,7 @@ def test_latency_is_judged_cell_by_cell_and_one_red_cell_of_twenty_ends_with_one
     stored = msgspec.structs.replace(
         stored,
         tolerances=(
-            Tolerance(
-                cell="c1", metric="ttft_p50", tolerance=0.2, reason="noisy at one", who="me", when="2026-03-01"
-            ),
+            Tolerance(cell="c1", metric="ttft_p50", tolerance=0.2, reason="noisy at one", who="me", when="2026-03-01"),
         ),
     )
     judgement = judge(fresh, stored, today=TODAY)

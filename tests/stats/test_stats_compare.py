@@ -56,7 +56,7 @@ def test_every_tier_is_reached_at_its_own_edge(change, launches, verdict):
 
 def test_the_worst_verdict_wins_whatever_the_order():
     order = [Verdict.REGRESSED, Verdict.VOID, Verdict.NO_BASELINE, Verdict.INCONCLUSIVE, Verdict.IMPROVED, Verdict.OK]
-    assert sorted(reversed(order), key=severity) == order
+    assert sorted(set(order), key=severity) == order
     for index, verdict in enumerate(order):
         assert worst(list(reversed(order[index:]))) is verdict
     assert [verdict.exit_code for verdict in order] == [1, 3, 4, 5, 0, 0]

@@ -67,7 +67,11 @@ def test_whatever_comes_it_is_decided_by_the_fourth_launch(outcomes):
 @given(st.lists(st.floats(-0.2, 0.3), min_size=1, max_size=8))
 def test_a_decision_is_never_taken_back_by_further_launches_it_did_not_need(effects):
     first = next(
-        (next_step(effects[:n], **LINES) for n in range(1, len(effects) + 1) if next_step(effects[:n], **LINES).decided),
+        (
+            next_step(effects[:n], **LINES)
+            for n in range(1, len(effects) + 1)
+            if next_step(effects[:n], **LINES).decided
+        ),
         None,
     )
     if first is not None and first.step is Step.FAIL:

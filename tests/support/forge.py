@@ -85,5 +85,7 @@ def now(factor: float | Mapping[str, float], *, count: int = 1, name: str = THRO
 def level(name: str) -> float:
     """A plausible size of a metric, in its base unit."""
     definition = metric(name)
-    size = {"s": 0.02, "s/token": 0.01, "s/request": 1e-4, "1": 0.2, "token/s": 1000.0, "B/s": 1e9}.get(definition.unit.symbol, 50.0)
+    size = {"s": 0.02, "s/token": 0.01, "s/request": 1e-4, "1": 0.2, "token/s": 1000.0, "B/s": 1e9}.get(
+        definition.unit.symbol, 50.0
+    )
     return max(size, 40 * definition.absolute_floor)

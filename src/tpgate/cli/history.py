@@ -93,6 +93,8 @@ def execute(args: argparse.Namespace) -> int:
     for path in args.add:
         result = load_result(path)
         sys.stdout.write(f"{result.result_id}: {history.append(result)} new launches\n")
+    if args.add and not (args.drift or args.otava or args.scenario):
+        return 0
     for name in args.metric:
         metric(name)
     launches = history.launches(args.scenario)

@@ -50,14 +50,14 @@ def degrees_of_freedom(count: int) -> float:
     """Return how many degrees of freedom :func:`scale` is worth; the MAD uses about 37 % of the information."""
     if count < 2:
         return 0.0
-    return float(count - 1) if count in _D2 else max(3.0, _MAD_EFFICIENCY * (count - 1))
+    return float(count - 1) if count in _D2 else max(2.0, _MAD_EFFICIENCY * (count - 1))
 
 
 def upper_factor(count: int, confidence: float) -> float:
     """Return the factor that turns a scale from ``count`` launches into its upper confidence bound.
 
     The bound is sqrt(v / chi2_q(v)) with q = 1 - confidence and v from :func:`degrees_of_freedom`, the chi-squared
-    quantile by Wilson and Hilferty (1931); below three degrees of freedom, where that is poor, exact values are used.
+    quantile by Wilson and Hilferty (1931), and exact at one and two degrees of freedom, where that is poor.
     """
     freedom = degrees_of_freedom(count)
     if freedom <= 0:
