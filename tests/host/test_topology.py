@@ -4,6 +4,7 @@ import pytest
 from fake_nvml import gpu, script
 
 from tpgate.errors import HostError
+from tpgate.host import lease
 from tpgate.host.nvml import devices, open_library
 from tpgate.host.topology import choose, count_gpus, describe, matrix, visible
 
@@ -57,6 +58,15 @@ def test_idle_gpus_come_first_and_memory_counts_as_busy(nvml):
     )
     assert choose(1) == ("GPU-c",)
     assert choose(3) == ("GPU-c", "GPU-a", "GPU-b")
+
+
+def test_a_leased_gpu_comes_last(nvml, monkeypatch, tmp_path):
+    nvml(four())
+    monkeypatch.setenv("TPGATE_LEASE_FOLDER", str(tmp_path))
+    with lease.hold([lease.of_gpu("GPU-a")], holder="another run"):
+        assert choose(2) == ("GPU-b", "GPU-c")
+        assert choose(4)[-1] == "GPU-a"
+    assert choose(1) == ("GPU-a",)
 
 
 def test_too_few_gpus_and_none_are_errors_that_say_so(nvml):

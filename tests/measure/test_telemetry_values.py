@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from telemetry_samples import SECOND, gpu, telemetry
+from telemetry_samples import SECOND, gpu, late, telemetry
 
 from tpgate.host.telemetry import Telemetry
 from tpgate.measure import telemetry as module
@@ -156,3 +156,10 @@ def test_a_measured_ceiling_is_shown_where_there_is_one(monkeypatch):
     monkeypatch.setattr(module.calibrate, "stored", lambda: kept)
     *_, details = measure(telemetry(gpu(), gpu(1)))
     assert details["measured_ceilings"] == {"GPU-0": {"rx": 55e9, "tx": 54e9}}
+
+
+def test_the_link_before_the_load_is_kept_beside_the_link_under_load():
+    *_, details = measure(telemetry(gpu(link_generation=late(5, 1, 0.5))))
+    row = details["gpus"][0]
+    assert row["link_generation_at_start"] == 1.0
+    assert row["link_generation"] == {"min": 5.0, "mean": 5.0, "max": 5.0}

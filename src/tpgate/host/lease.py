@@ -49,6 +49,11 @@ class Holder:
         return f"{self.holder} (process {self.pid}, since {self.started_at})"
 
 
+def of_gpu(uuid: str) -> str:
+    """Return the name of the resource that a GPU is."""
+    return f"gpu-{uuid}"
+
+
 def default_folder() -> Path:
     """Return the folder of this host's leases: the variable's, else under /run/lock, else in the temporary folder."""
     named = os.environ.get(FOLDER_VARIABLE)

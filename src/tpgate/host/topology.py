@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from tpgate.errors import HostError
+from tpgate.host import lease
 from tpgate.host.nvml import Gpu, Library, Missing, devices, open_library
 
 BUSY_BYTES = 1 << 30
@@ -71,7 +72,7 @@ def _named(word: str, gpus: Sequence[Gpu], environment: Mapping[str, str]) -> Gp
 
 
 def choose(count: int, visible_devices: str | None = None) -> tuple[str, ...]:
-    """Return the UUIDs of ``count`` GPUs for a run: idle ones first, else in order.
+    """Return the UUIDs of ``count`` GPUs for a run: idle ones that nobody leases first, else in order.
 
     Args:
         count: GPUs that are needed.
@@ -97,7 +98,8 @@ def choose(count: int, visible_devices: str | None = None) -> tuple[str, ...]:
                 expected=f"at least {count} in CUDA_VISIBLE_DEVICES",
                 next_step="choose a scenario with fewer tensor-parallel ranks, or tpgate doctor",
             )
-        order = sorted(usable, key=lambda gpu: is_busy(library, gpu))
+        leased = {holder.resource for holder in lease.holders()}
+        order = sorted(usable, key=lambda gpu: (lease.of_gpu(gpu.uuid) in leased, is_busy(library, gpu)))
     return tuple(gpu.uuid for gpu in order[:count])
 
 

@@ -204,6 +204,10 @@ def _summary(gpu: GpuTelemetry, start_ns: int, end_ns: int) -> dict[str, Any]:
         values = gpu.between(name, start_ns, end_ns)
         if len(values):
             row[name] = {"min": float(values.min()), "mean": float(values.mean()), "max": float(values.max())}
+    for name in ("link_generation", "link_width"):
+        if len(gpu.state.get(name, ())):
+            first = float(gpu.state[name][0])
+            row[f"{name}_at_start"] = first if np.isfinite(first) else None
     edges = np.linspace(start_ns, end_ns, _BINS + 1)
     row["seconds"] = [round(float(at - start_ns) / 1e9, 3) for at in edges[:-1]]
     for way in WAYS:
