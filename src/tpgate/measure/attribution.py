@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from tpgate.errors import TpgateError
 from tpgate.measure.captured import Profile
 from tpgate.measure.definitions.trace import CATEGORIES, METRICS
 from tpgate.measure.result import Doubt, Value
+from tpgate.trace.diff import compare
 from tpgate.trace.events import Trace
 from tpgate.trace.reader import read
 from tpgate.trace.summary import Summary, summarise
@@ -96,6 +98,24 @@ def values_of(summary: Summary, ranks: int) -> dict[str, Value]:
     return values
 
 
+def explain(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return in sentences where the difference between two captures is, from the details that their runs keep.
+
+    Args:
+        before: ``Run.details["trace"]`` of the baseline.
+        now: The same of the run that was judged.
+
+    Returns:
+        Cautions first, then the attribution; empty where one of them has no whole capture.
+    """
+    try:
+        old, new = (msgspec.convert(details.get("summary"), Summary) for details in (before, now))
+    except msgspec.ValidationError:
+        return ()
+    diff = compare(old, new)
+    return (*diff.comparable, *diff.words)
+
+
 def _faults(profile: Profile, traces: list[Trace]) -> list[str]:
     """Return why the files must not be judged."""
     if not traces:
@@ -151,7 +171,7 @@ def _note(check: str, reason: str, advice: str) -> Doubt:
 def _details(profile: Profile, traces: list[Trace], reasons: list[str], summary: Summary | None) -> dict[str, Any]:
     return {
         "steps_asked": profile.steps,
-        "ranks": profile.ranks,
+        "ranks_asked": profile.ranks,
         "activities": list(profile.activities),
         "files": [path.name for path in profile.files],
         "events": [len(trace) for trace in traces],
@@ -159,4 +179,23 @@ def _details(profile: Profile, traces: list[Trace], reasons: list[str], summary:
         "reasons": reasons,
         "notes": list(profile.notes),
         "summary": None if summary is None else msgspec.to_builtins(summary),
+        **({} if summary is None else _drawn(summary)),
+    }
+
+
+def _drawn(summary: Summary) -> dict[str, Any]:
+    """Return what charts and tables draw: time per token of every category, idle share, ranks, longest kernels."""
+    waits = summary.collectives.rank_wait_s if summary.collectives else {}
+    return {
+        "idle_share": 1 - summary.busy_share,
+        "categories": {
+            name: {"seconds_per_token": part.per_token_s, "share": part.share}
+            for name, part in summary.categories.items()
+            if part.calls
+        },
+        "ranks": {
+            label.removeprefix("rank "): {"busy_s": busy, "wait_s": waits.get(label)}
+            for label, busy in summary.rank_busy_s.items()
+        },
+        "top": [[kernel.family, kernel.category, kernel.seconds] for kernel in summary.top[:20]],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ _POLL_S = 0.05
 _FILES_POLL_S = 0.2
 _WAVES = 3
 _SETTLE_SHARE = 0.98
+_STOP_AFTER_S = 3.0
 
 
 class Server(Protocol):
@@ -168,6 +170,27 @@ def _wait_full(api: Api, load: LoadSpec, before: _Tokens, running: _Load, deadli
     return _Reached(None, f"full concurrency of {load.concurrency} was not seen ({seen} running): {why}")
 
 
+@dataclass(slots=True)
+class _Stopper:
+    """Ends a profiler that waits for steps which will not come: the load is over and no file has appeared."""
+
+    api: Api
+    load: _Load
+    over_since: float | None = None
+    stopped: bool = False
+
+    def stop_if_over(self) -> None:
+        """Stop the profiler some seconds after the end of the load, once."""
+        if not self.load.over or self.stopped:
+            return
+        now = time.monotonic()
+        self.over_since = self.over_since or now
+        if now - self.over_since > _STOP_AFTER_S:
+            self.stopped = True
+            with contextlib.suppress(ServerError):
+                self.api.stop_profile()
+
+
 def _capture(api: Api, server: Server, profile: Profile, old: set[Path], running: _Load, deadline: float) -> Profile:
     began = time.monotonic()
     try:
@@ -182,13 +205,13 @@ def _capture(api: Api, server: Server, profile: Profile, old: set[Path], running
         )
     except ServerError as error:
         return profile.failed(f"the profiler did not start: {error.what}")
-    files, missing = _wait_files(profile, old, server.alive, running, deadline)
+    files, missing = _wait_files(profile, old, server.alive, _Stopper(api, running), deadline)
     profile = replace(profile, files=files, seconds=time.monotonic() - began)
     return profile.failed(missing) if missing else profile
 
 
 def _wait_files(
-    profile: Profile, old: set[Path], alive: Callable[[], str | None], running: _Load, deadline: float
+    profile: Profile, old: set[Path], alive: Callable[[], str | None], stopper: _Stopper, deadline: float
 ) -> tuple[tuple[Path, ...], str | None]:
     """Wait for one complete file a rank; return what there is and what is missing."""
     sizes: dict[Path, int] = {}
@@ -213,6 +236,8 @@ def _wait_files(
         dead = alive()
         if dead is not None or time.monotonic() >= deadline:
             return files, _what_is_missing(profile, done, broken, dead)
+        if not sizes.keys() - old:
+            stopper.stop_if_over()
         time.sleep(_FILES_POLL_S)
 
 

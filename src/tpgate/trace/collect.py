@@ -29,7 +29,6 @@ _STEP = re.compile(rb"step\[([A-Z_]+)(?:[^\]]*?\bbs=(\d+))?")
 _CORRELATION = b'"correlation":'
 _LONG_NS = 5_000_000
 _LAST_NS = 100_000_000
-_EXACT = 17
 _UNSEEN = -(1 << 62)
 
 
@@ -40,12 +39,13 @@ def nanoseconds(text: bytes) -> int:
         ValueError: It is no finite number.
         OverflowError: It is infinite.
     """
-    if len(text) <= _EXACT:
-        return round(float(text.strip(b'"')) * 1e3)
-    whole, point, fraction = text.strip(b'"').partition(b".")
-    if not point or not fraction.isdigit():
-        return round(float(text.strip(b'"'))) * 1000
-    return int(whole) * 1000 + round(int(fraction[:4].ljust(4, b"0")) / 10)
+    whole, _, fraction = text.partition(b".")
+    if whole.isdigit():
+        if len(fraction) == 3 or not fraction:
+            return int(whole) * 1000 + int(fraction or b"0")
+        if fraction.isdigit():
+            return int(whole) * 1000 + round(int(fraction[:9].ljust(9, b"0")) / 1e6)
+    return round(float(text.strip(b'"')) * 1e3)
 
 
 def _integer_after(args: bytes, key: bytes) -> int:

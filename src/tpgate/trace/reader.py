@@ -48,18 +48,19 @@ def read(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> Trace:
     chunks = Chunks(path, limit_bytes)
     collector = Collector()
     head = b""
-    missed = 0
+    missed = missed_last = 0
     for piece in chunks:
         head = head or piece[:_HEAD_BYTES]
-        rows = _EVENT.findall(piece)
-        missed += collector.add(rows)
+        missed += missed_last
+        missed_last = collector.add(_EVENT.findall(piece))
     if chunks.first not in (0x7B, 0x5B) or (b"traceEvents" not in head and not collector.rows and not chunks.events):
         raise TraceError(
             f"{path}: this is no profiler trace",
             expected="JSON with traceEvents, as torch.profiler writes it",
             next_step="give the .trace.json.gz file that the profiler wrote",
         )
-    slow = missed > 0
+    cut = chunks.cut or not ends_properly(chunks)
+    slow = missed > 0 or (missed_last > 0 and not cut)
     if slow:
         collector = collect_slowly(path, limit_bytes)
     info = head + chunks.tail[-_HEAD_BYTES:]
@@ -70,7 +71,7 @@ def read(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> Trace:
         world_size=_integer(info, b"world_size"),
         device_name=_device_name(info),
         base_ns=int(match[1]) if (match := _BASE.search(info)) else 0,
-        defects=Defects(cut_off=chunks.cut or not ends_properly(chunks), slow_path=slow),
+        defects=Defects(cut_off=cut, slow_path=slow),
         categories=_categories(path, limit_bytes) if not collector.gpu_events else {},
         bytes_read=chunks.total,
     )

@@ -99,6 +99,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         collectives: Over ranks; None with one rank.
         top: Kernel families, longest first.
         unclassified: (name, share of busy time), longest first.
+        rank_busy_s: GPU busy time of each rank.
         spread: For each of busy_share, attention and communication share: (least, most) over ranks.
         taxonomy: Digest of the rules.
         device: Name of the GPU, or None.
@@ -126,6 +127,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     collectives: Collectives | None
     top: list[KernelTime]
     unclassified: list[tuple[str, float]]
+    rank_busy_s: dict[str, float]
     spread: dict[str, tuple[float, float]]
     taxonomy: str
     device: str | None
@@ -191,6 +193,7 @@ def summarise(
         collectives=_collectives(merge(cut, taxonomy)) if len(cut) > 1 else None,
         top=_top(reference),
         unclassified=list(reference.unclassified),
+        rank_busy_s={rank.label: rank.busy_s for rank in ranks},
         spread={
             "gpu_busy_share": _range(ranks, lambda rank: rank.busy_share),
             "attention_share": _range(ranks, lambda rank: rank.share("attention")),
