@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from tpgate.measure.result import SCHEMA_VERSION, Identity, Launch, Result, Run, Value, Window
+from tpgate.report.details import profiled
 from tpgate.report.folder import Bands, Stored
-from tpgate.report.kernel_bars import parts_of
 from tpgate.stats.verdict import Comparison, Judgement, Verdict, worst
 
 MEASURED: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "h200-llama8b-tp1.json").read_text())
@@ -66,8 +66,9 @@ def result_of(kind: str = "no_graphs", **fields: Any) -> Result:
 def bands() -> Bands:
     """The run with CUDA graphs as a baseline of one launch."""
     found = {cell: {name: [figures[name]] for name in METRICS} for cell, figures in MEASURED["graphs"].items()}
-    for cell, figures in MEASURED["graphs"].items():
-        for category, seconds in parts_of(figures.get("trace", {})).items():
+    for cell in found:
+        profile = profiled(run_of("graphs", cell))
+        for category, seconds in (profile.parts if profile else {}).items():
             found[cell][f"{category}_time_per_token"] = [seconds]
     return found
 
@@ -97,8 +98,12 @@ def _compare(kind: str, cell: str, name: str) -> Comparison:
     higher = name == "output_tokens_per_second"
     effect = 1 - now / before if higher else now / before - 1
     lost = effect > 0.05
-    idle = MEASURED[kind][cell].get("trace", {}).get("idle_share")
-    was = MEASURED["graphs"][cell].get("trace", {}).get("idle_share")
+    profile, before_profile = profiled(run_of(kind, cell)), profiled(run_of("graphs", cell))
+    notes = (
+        (f"GPU idle {1 - before_profile.busy_share:.1%} -> {1 - profile.busy_share:.1%} of the profiled span",)
+        if lost and profile and before_profile
+        else ()
+    )
     return Comparison(
         cell=cell,
         metric=name,
@@ -113,7 +118,7 @@ def _compare(kind: str, cell: str, name: str) -> Comparison:
         bar=0.05,
         baseline_launches=1,
         launches=1,
-        attribution=(f"GPU idle {was:.1%} -> {idle:.1%} of the profiled span",) if lost and idle else (),
+        attribution=notes,
     )
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from tpgate.errors import ConfigError
 from tpgate.report.charts import draw, scale_for
-from tpgate.report.figures import history, over_concurrency, rank_skew
-from tpgate.report.kernel_bars import bars_of, kernel_time, parts_of, parts_of_metrics
+from tpgate.report.details import Profiled, Rank
+from tpgate.report.figures import history, over_concurrency
+from tpgate.report.kernel_bars import bars_of, kernel_time, parts_of_metrics, rank_skew
 from tpgate.report.timeline import timeline
 
 
@@ -29,11 +30,15 @@ def test_an_axis_has_readable_units(largest, symbol, expected):
     assert (pytest.approx(factor), label) == expected
 
 
+def profile(**parts: float) -> Profiled:
+    return Profiled(parts, {}, (), None, (), 0.25, 10)
+
+
 def test_nothing_measured_is_no_chart_and_not_an_empty_one():
     assert over_concurrency("tpot_p50", "s/token", {}, {"c1": {"tpot_p50": [0.1]}}) is None
     assert kernel_time({}) is None
-    assert bars_of({"c1": {"categories": {"gemm": {"share": 1.0, "seconds_per_token": None}}}}, {}) == {}
-    assert rank_skew({"0": {"busy_s": 1.0, "wait_s": None}}) is None
+    assert bars_of({"c1": profile()}, {}) == {}
+    assert rank_skew([Rank("rank 0", 1.0, 0.0)]) is None
     assert history([{"when": "2026-12-01", "value": 1.0}], "s") is None
     assert timeline({}, None) is None
     assert timeline({"t_s": [1.0], "tokens_per_second": []}, None) is None
@@ -76,13 +81,23 @@ def test_without_the_extra_the_next_command_is_said(monkeypatch):
 
 
 def test_idle_time_is_a_part_of_the_bar_and_the_baseline_stands_below():
-    trace = {"categories": {"gemm": {"seconds_per_token": 30e-6}, "attention": {"seconds_per_token": 10e-6}}}
-    assert parts_of({**trace, "idle_share": 0.75})["idle"] == pytest.approx(120e-6)
-    assert "idle" not in parts_of(trace)
+    one = profile(gemm=30e-6, attention=10e-6, idle=120e-6)
     before = parts_of_metrics({"gemm_time_per_token": [29e-6, 31e-6, 30e-6], "gemm_share": [0.7], "tpot_p50": [1.0]})
     assert before == {"gemm": 30e-6}
-    bars = bars_of({"c64": trace}, {"c64": {"gemm_time_per_token": [30e-6]}})
+    bars = bars_of({"c64": one}, {"c64": {"gemm_time_per_token": [30e-6], "moe_time_per_token": [0.0]}})
     assert list(bars) == ["c64 now", "c64 baseline"]
-    spec = kernel_time(bars_of({"c64": {**trace, "idle_share": 0.75}}, {}))
+    spec = kernel_time(bars_of({"c64": one}, {}))
     assert spec["encoding"]["color"]["scale"]["domain"] == ["gemm", "attention", "idle"]
     assert spec["data"]["values"][-1]["text"] == "c64, idle: 120 µs/tok (75.0% of the time)"
+
+
+def test_a_rank_shows_computing_only_where_its_busy_time_was_kept():
+    ranks = [Rank("rank 0", 0.02, 0.0, 0.1), Rank("rank 1", 0.03, 0.01, 0.1)]
+    rows = rank_skew(ranks)["data"]["values"]
+    assert [(row["rank"], row["part"], round(row["value"], 3)) for row in rows[3:]] == [
+        ("rank 1", "computing", 70.0),
+        ("rank 1", "moving data", 20.0),
+        ("rank 1", "waiting for others", 10.0),
+    ]
+    short = rank_skew([Rank("rank 0", 0.02, 0.0), Rank("rank 1", 0.03, 0.01)])
+    assert short["encoding"]["color"]["scale"]["domain"] == ["moving data", "waiting for others"]

@@ -13,7 +13,19 @@ from tpgate.report.folder import Stored
 from tpgate.report.html import Extras, render
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
-RANKS = {str(rank): {"busy_s": 0.2, "wait_s": 0.01 * rank} for rank in range(4)}
+TOGETHER = {
+    "matched": 160,
+    "unmatched": 0,
+    "intrinsic_s": 0.1,
+    "wait_s": 0.1,
+    "wait_share": 0.5,
+    "skew_s": 1e-5,
+    "straggler": "rank 0",
+    "last": {"rank 0": 160},
+    "rank_wait_s": {f"rank {rank}": 0.01 * rank for rank in range(4)},
+    "rank_communication_s": {f"rank {rank}": 0.1 + 0.01 * rank for rank in range(4)},
+    "families": [],
+}
 POINTS = [
     {
         "when": f"2026-11-{day:02}T02:00:00Z",
@@ -50,7 +62,7 @@ def page() -> Page:
     result = result_of()
     launch = result.launches[0]
     run = launch.runs["c64"]
-    trace = {**run.details["trace"], "ranks": RANKS}
+    trace = {"summary": {**run.details["trace"]["summary"], "collectives": TOGETHER}}
     run = msgspec.structs.replace(run, details={**run.details, "trace": trace})
     launch = msgspec.structs.replace(launch, runs={**launch.runs, "c64": run})
     whole = Stored(Path(), msgspec.structs.replace(result, launches=(launch,)), judgement_of())
@@ -85,16 +97,17 @@ def test_charts_speak_to_a_screen_reader(page):
     labels = page.all("aria-label")
     assert any("now, c64: 2901 tok/s (median of 1)" in label for label in labels)
     assert any("baseline, c64: 8779 tok/s" in label for label in labels)
-    assert any("c64 now, attention: 22 µs/tok (5.4% of the time)" in label for label in labels)
+    assert any("c64 now, attention: 21.9 µs/tok (5.4% of the time)" in label for label in labels)
     assert any("rank 3: waiting for others 30 ms" in label for label in labels)
 
 
 def test_hostile_names_stay_text():
-    trace = {
-        "categories": {HOSTILE: {"share": 0.5, "seconds_per_token": 1e-6}},
-        "ranks": {HOSTILE: {"busy_s": 1.0, "wait_s": 0.5}, "1": {"busy_s": 1.0, "wait_s": 0.1}},
-        "top": [[HOSTILE, HOSTILE, 0.5]],
-    }
+    summary = run_of("no_graphs", "c64").details["trace"]["summary"]
+    kernel = {**summary["top"][0], "name": HOSTILE, "category": HOSTILE}
+    ranks = {"rank_wait_s": {HOSTILE: 0.5, "1": 0.1}, "rank_communication_s": {HOSTILE: 1.0, "1": 1.0}}
+    parts = {**summary["categories"], HOSTILE: summary["categories"]["gemm"]}
+    together = {**TOGETHER, **ranks, "straggler": HOSTILE}
+    trace = {"summary": {**summary, "categories": parts, "top": [kernel], "collectives": together}}
     bad = run_of(
         "no_graphs", "c64", details={"trace": trace}, artifacts={HOSTILE: "javascript:alert(3)", "t": "../../etc/x"}
     )
@@ -136,3 +149,14 @@ def test_incomplete_and_void_are_said():
 
 def test_the_page_is_small():
     assert len(render(stored(Path()), Extras(bands=bands()))) < 400_000
+
+
+@pytest.mark.parametrize(
+    "trace", [None, [], {"summary": None}, {"summary": {"ranks": 4}}, {"ranks": 4, "summary": "x"}]
+)
+def test_details_of_another_form_leave_a_chart_out_and_break_nothing(trace):
+    run = run_of("no_graphs", "c64", details={"trace": trace, "timeline": trace, "telemetry": 7})
+    launch = msgspec.structs.replace(result_of().launches[0], runs={"c64": run})
+    page = Page(render(Stored(Path(), result_of(launches=(launch,)), judgement_of())))
+    assert "kernels" not in page.all("id")
+    assert "verdicts" in page.all("id")

@@ -114,3 +114,14 @@ def test_shell_scripts_stop_at_the_first_failure(path):
     assert text.startswith("#!/usr/bin/env bash\n")
     assert "set -euo pipefail" in text
     assert path.stat().st_mode & 0o111
+
+
+def test_the_page_for_runners_names_what_the_workflows_use():
+    page = (GITHUB.parent / "docs" / "nightly.md").read_text(encoding="utf-8")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
+    for name in set(re.findall(r"(?:vars|secrets)\.([A-Z_]+)", text)):
+        assert f"`{name}`" in page, name
+    for name in set(re.findall(r"\]\(\.\./([^)#]+)\)", page)):
+        assert (GITHUB.parent / name).exists(), name
+    minutes = re.search(r"--minutes (\d+)", text)[1]
+    assert f"a deadline of {minutes} minutes" in page

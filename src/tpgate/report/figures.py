@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from tpgate.report.charts import BAND, BASELINE, MARK, NOW, PALETTE, WIDTH, Spec, quantitative, scale_for
+from tpgate.report.charts import BAND, BASELINE, MARK, NOW, WIDTH, Spec, quantitative, scale_for
 from tpgate.report.folder import Bands, concurrency_of
 from tpgate.report.rows import unit_named
 from tpgate.units import format_value
@@ -88,54 +88,6 @@ def _points(series: str, metric: str, symbol: str, values: Bands) -> list[dict[s
             {"series": series, "x": place[0], "label": place[1], "low": low, "mid": middle, "high": high, "text": text}
         )
     return rows
-
-
-def rank_skew(ranks: Mapping[str, Mapping[str, Any]]) -> Spec | None:
-    """Return busy and waiting time of every rank; None for fewer than two ranks."""
-    parts = [
-        (f"rank {rank}", part, seconds)
-        for rank, times in ranks.items()
-        for part, seconds in (("busy", _busy_only(times)), ("waiting for others", times.get("wait_s")))
-        if seconds is not None
-    ]
-    if len(ranks) < 2 or not parts:
-        return None
-    factor, label = scale_for(max(seconds for _, _, seconds in parts), "s")
-    rows = [
-        {
-            "rank": rank,
-            "part": part,
-            "value": seconds * factor,
-            "text": f"{rank}: {part} {seconds * factor:.3g} {label}",
-        }
-        for rank, part, seconds in parts
-    ]
-    return {
-        "width": WIDTH,
-        "height": {"step": 24},
-        "data": {"values": rows},
-        "mark": {"type": "bar", "size": 15},
-        "encoding": {
-            "y": {
-                "field": "rank",
-                "type": "nominal",
-                "sort": [f"rank {rank}" for rank in ranks],
-                "axis": {"title": None},
-            },
-            "x": {**quantitative("value", label), "stack": "zero"},
-            "color": {
-                "field": "part",
-                "type": "nominal",
-                "scale": {"domain": ["busy", "waiting for others"], "range": [PALETTE[0], MARK]},
-            },
-            "description": {"field": "text"},
-        },
-    }
-
-
-def _busy_only(times: Mapping[str, Any]) -> float | None:
-    busy, wait = times.get("busy_s"), times.get("wait_s")
-    return None if busy is None else max(0.0, busy - (wait or 0.0))
 
 
 def history(points: Sequence[Mapping[str, Any]], symbol: str, band: Sequence[float] = ()) -> Spec | None:

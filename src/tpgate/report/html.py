@@ -13,9 +13,10 @@ from tpgate.measure.definitions import METRICS
 from tpgate.measure.result import Run
 from tpgate.report import figures
 from tpgate.report.charts import Spec, draw
+from tpgate.report.details import profiles
 from tpgate.report.folder import Bands, Stored, cell_names, concurrency_of, last_run
 from tpgate.report.folder import figures as measured
-from tpgate.report.kernel_bars import bars_of, kernel_time
+from tpgate.report.kernel_bars import bars_of, kernel_time, rank_skew
 from tpgate.report.rows import basis, clean, format_share, rows_of, tally, unit_named
 from tpgate.report.timeline import timeline
 from tpgate.stats.verdict import Verdict
@@ -146,41 +147,37 @@ def _runs(stored: Stored) -> list[tuple[str, Run]]:
     return [(cell, run) for cell, run in found if run is not None]
 
 
-def _traces(stored: Stored) -> dict[str, Mapping[str, Any]]:
-    return {cell: run.details["trace"] for cell, run in _runs(stored) if run.details.get("trace")}
-
-
 def _kernel_charts(drawer: _Drawer, stored: Stored, bands: Bands) -> list[Chart]:
-    traces = _traces(stored)
-    idle = "; ".join(
-        f"{cell}: GPU idle {format_share(trace['idle_share'])} of the profiled span"
-        for cell, trace in traces.items()
-        if trace.get("idle_share") is not None
-    )
+    found = profiles(stored.result)
+    idle = "; ".join(f"{cell}: GPU idle {format_share(1 - one.busy_share)} of the span" for cell, one in found.items())
     description = (
         "Time per output token by kind of kernel, stacked, for each profiled cell; idle time is the last part."
     )
-    return drawer.chart(kernel_time(bars_of(traces, bands)), "Kernel time per output token", description, idle)
+    return drawer.chart(kernel_time(bars_of(found, bands)), "Kernel time per output token", description, idle)
 
 
 def _kernel_tables(stored: Stored) -> list[dict[str, Any]]:
-    token = unit_named("s/token")
+    token, second = unit_named("s/token"), unit_named("s")
     tables = []
-    for cell, trace in _traces(stored).items():
-        parts = sorted(trace.get("categories", {}).items(), key=lambda item: -(item[1].get("seconds_per_token") or 0))
+    for cell, one in profiles(stored.result).items():
+        names = sorted({*one.parts, *one.shares}, key=lambda name: -one.parts.get(name, one.shares.get(name, 0.0)))
         categories = [
-            (name, format_value(part.get("seconds_per_token"), token), format_share(part.get("share")))
-            for name, part in parts
+            (name, format_value(one.parts.get(name), token), format_share(one.shares.get(name))) for name in names
         ]
-        top = [(row[0], row[1], format_value(row[2], unit_named("s"))) for row in trace.get("top", [])]
+        top = [(name, category, format_value(seconds, second)) for name, category, seconds in one.top]
         tables.append({"cell": cell, "categories": categories, "top": top})
     return tables
+
+
+def _series(run: Run) -> Mapping[str, Any]:
+    series = run.details.get("timeline")
+    return series if isinstance(series, dict) else {}
 
 
 def _timelines(drawer: _Drawer, stored: Stored) -> list[Chart]:
     charts: list[Chart] = []
     for cell, run in _runs(stored):
-        spec = timeline(run.details.get("timeline") or {}, run.window)
+        spec = timeline(_series(run), run.window)
         window = run.window
         note = f"steady from {window.start_s:.2f} to {window.end_s:.2f} s" if window else "no steady window was found"
         charts += drawer.chart(spec, f"{cell} over time", f"Throughput and requests in flight of {cell}; {note}.", note)
@@ -189,13 +186,10 @@ def _timelines(drawer: _Drawer, stored: Stored) -> list[Chart]:
 
 def _rank_charts(drawer: _Drawer, stored: Stored) -> list[Chart]:
     charts: list[Chart] = []
-    for cell, trace in _traces(stored).items():
-        spec = figures.rank_skew(trace.get("ranks", {}))
-        words = "; ".join(
-            f"rank {rank} waits {format_value(times.get('wait_s'), unit_named('s'))}"
-            for rank, times in trace.get("ranks", {}).items()
-        )
-        charts += drawer.chart(spec, f"Ranks of {cell}", words, "the straggler is the rank that waits least")
+    for cell, one in profiles(stored.result).items():
+        words = "; ".join(f"{rank.name} waits {format_value(rank.wait_s, unit_named('s'))}" for rank in one.ranks)
+        note = f"the others wait for {one.straggler}" if one.straggler else "no rank stands out as the straggler"
+        charts += drawer.chart(rank_skew(one.ranks), f"Ranks of {cell}, over the capture", words, note)
     return charts
 
 

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from tpgate.measure.definitions.trace import CATEGORIES
-from tpgate.report.charts import PALETTE, WIDTH, Spec, quantitative, scale_for
+from tpgate.report.charts import MARK, PALETTE, WIDTH, Spec, quantitative, scale_for
+from tpgate.report.details import IDLE, Parts, Profiled, Rank
 from tpgate.report.folder import Bands
 
-IDLE = "idle"
 _PER_TOKEN = "_time_per_token"  # noqa: S105 - a metric's ending
-Parts = dict[str, float]
-"""Category to seconds per output token; ``idle`` is the time in which no kernel ran."""
-
-
-def parts_of(trace: Mapping[str, Any]) -> Parts:
-    """Return the parts that a run's trace details hold; idle time from its share of the profiled span."""
-    found = {
-        name: float(part["seconds_per_token"])
-        for name, part in trace.get("categories", {}).items()
-        if part.get("seconds_per_token") is not None
-    }
-    idle = trace.get("idle_share")
-    if found and idle is not None and 0 <= idle < 1:
-        found[IDLE] = sum(found.values()) * idle / (1 - idle)
-    return found
 
 
 def parts_of_metrics(metrics: Mapping[str, list[float]]) -> Parts:
     """Return the parts that a baseline's metrics of one cell hold, medians over its launches."""
     names = (*CATEGORIES, IDLE)
-    return {name: median(metrics[name + _PER_TOKEN]) for name in names if metrics.get(name + _PER_TOKEN)}
+    found = {name: median(metrics[name + _PER_TOKEN]) for name in names if metrics.get(name + _PER_TOKEN)}
+    return {name: seconds for name, seconds in found.items() if seconds > 0}
 
 
-def bars_of(traces: Mapping[str, Mapping[str, Any]], bands: Bands) -> dict[str, Parts]:
+def bars_of(found: Mapping[str, Profiled], bands: Bands) -> dict[str, Parts]:
     """Return bar name to parts: each profiled cell now, and the baseline below it where that was profiled too."""
     bars: dict[str, Parts] = {}
-    for cell, trace in traces.items():
+    for cell, profile in found.items():
         before = parts_of_metrics(bands.get(cell, {}))
-        bars[f"{cell} now" if before else cell] = parts_of(trace)
+        bars[f"{cell} now" if before else cell] = profile.parts
         if before:
             bars[f"{cell} baseline"] = before
     return {name: parts for name, parts in bars.items() if parts}
@@ -85,6 +70,52 @@ def kernel_time(bars: Mapping[str, Parts]) -> Spec | None:
                 "type": "nominal",
                 "scale": {"domain": domain, "range": colours},
                 "legend": {"symbolType": "square"},
+            },
+            "description": {"field": "text"},
+        },
+    }
+
+
+def rank_skew(ranks: Sequence[Rank]) -> Spec | None:
+    """Return what every rank did while it was busy: computing, moving data, waiting; None for fewer than two ranks."""
+    if len(ranks) < 2:
+        return None
+    factor, label = scale_for(max(rank.busy_s or rank.communication_s for rank in ranks), "s")
+    computing = all(rank.busy_s is not None for rank in ranks)
+    domain = [*(["computing"] if computing else []), "moving data", "waiting for others"]
+    parts = [
+        (rank.name, part, max(0.0, seconds) * factor)
+        for rank in ranks
+        for part, seconds in (
+            ("computing", (rank.busy_s or 0.0) - rank.communication_s),
+            ("moving data", rank.communication_s - rank.wait_s),
+            ("waiting for others", rank.wait_s),
+        )
+        if part in domain
+    ]
+    rows = [
+        {
+            "rank": rank,
+            "part": part,
+            "order": domain.index(part),
+            "value": value,
+            "text": f"{rank}: {part} {value:.3g} {label}",
+        }
+        for rank, part, value in parts
+    ]
+    return {
+        "width": WIDTH,
+        "height": {"step": 24},
+        "data": {"values": rows},
+        "mark": {"type": "bar", "size": 15},
+        "encoding": {
+            "y": {"field": "rank", "type": "nominal", "sort": [rank.name for rank in ranks], "axis": {"title": None}},
+            "x": {**quantitative("value", label), "stack": "zero"},
+            "order": {"field": "order", "type": "quantitative"},
+            "color": {
+                "field": "part",
+                "type": "nominal",
+                "scale": {"domain": domain, "range": [PALETTE[0], PALETTE[6], MARK][-len(domain) :]},
             },
             "description": {"field": "text"},
         },
