@@ -95,6 +95,23 @@ def ours(series: Sequence[Series], metrics: set[str], *, most: int = 4) -> Tally
     return tally
 
 
+def each_alone(series: Sequence[Series], metrics: set[str]) -> Tally:
+    """Replay every series as if it were a scenario of its own: the quorum without the family rule."""
+    whole = Tally()
+    for one in series:
+        if one.metric not in metrics:
+            continue
+        tally = ours([one], metrics)
+        whole.checks += tally.checks
+        whole.alarms += tally.alarms
+        whole.unsure += tally.unsure
+        whole.judged |= tally.judged
+        whole.launches += tally.launches
+        for day, count in tally.nights.items():
+            whole.nights[day] += count
+    return whole
+
+
 def _count(tally: Tally, answer, day: str, checks: int) -> None:
     tally.checks += checks
     tally.judged.add(day)
