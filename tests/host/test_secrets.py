@@ -38,6 +38,8 @@ def test_names_that_only_look_like_secrets_are_kept(name):
         f"https://user:{PLANTED}@host/path",
         f"http://host/generate?a=1&api_key={PLANTED}&b=2",
         f"Authorization: Bearer {PLANTED}",
+        f"authorization: Basic {PLANTED}",
+        f"curl -H 'bearer {PLANTED}'",
         f"HF_TOKEN={PLANTED}",
         f"OPENAI_API_KEY='{PLANTED}'",
         {"url": f"redis://:{PLANTED}@cache:6379"},
@@ -61,7 +63,7 @@ def test_shapes_of_known_tokens_are_gone_wherever_they_stand(token):
 @pytest.mark.parametrize(
     "value",
     ["triton", 5, None, True, 0.5, "attention_backend=triton", ["--port", "30000"], {"max_total_tokens": 5},
-     "http://127.0.0.1:30000/generate", "a b c", {"api_key": None}],
+     "http://127.0.0.1:30000/generate", "a b c", "basic scheduler", {"api_key": None}],
 )  # fmt: skip
 def test_everything_else_is_unchanged(value):
     assert redact(value) == value

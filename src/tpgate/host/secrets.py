@@ -19,7 +19,7 @@ _SHAPES = re.compile(
     r"nvapi-[\w-]{12,}|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
 )
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
-_BEARER = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.IGNORECASE)
+_BEARER = re.compile(r"(\bbearer|authorization:\s*basic)\s+[^\s\"']+", re.IGNORECASE)
 _VALUE = r"(\"[^\"]*\"|'[^']*'|[^\s&;,\"']+)"
 _ASSIGNED = re.compile(r"([\w.-]+)(\s*[=:]\s*)" + _VALUE)
 _FLAG = re.compile(r"(?<!\S)(--?[\w.-]+)(\s+)(?!-)" + _VALUE)

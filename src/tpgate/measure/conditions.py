@@ -26,6 +26,8 @@ CAP_SHARE = 0.05
 LINK_SHARE = 0.05
 CLOCK_SPREAD = 0.05
 MEMORY_GROWTH = 1 << 30
+ROUND_NS = 1_100_000_000
+"""Processes are read once a second: the reading before a window and the one after it belong to it."""
 
 
 def label(gpu: GpuTelemetry) -> str:
@@ -121,7 +123,8 @@ def _link_doubts(gpu: GpuTelemetry, start_ns: int, end_ns: int) -> list[Doubt]:
 
 
 def _process_doubts(gpu: GpuTelemetry, start_ns: int, end_ns: int, server_pids: Collection[int] | None) -> list[Doubt]:
-    rows = [{pid for pid, _ in found} for at, found in gpu.processes if start_ns <= at <= end_ns]
+    near = [found for at, found in gpu.processes if start_ns - ROUND_NS <= at <= end_ns + ROUND_NS]
+    rows = [{pid for pid, _ in found} for found in near]
     advice = "end it, or measure on GPUs that nobody else uses"
     if not rows:
         return []
