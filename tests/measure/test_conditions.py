@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from telemetry_samples import SECOND, gpu, late, telemetry
 
+from tpgate.errors import HostError
 from tpgate.host.validity import Check
-from tpgate.measure.conditions import check_doubts, condition_doubts
+from tpgate.measure import conditions as module
+from tpgate.measure.conditions import check_doubts, condition_doubts, host_doubts
 
 SPAN = (SECOND, 9 * SECOND)
 
@@ -134,3 +136,20 @@ def test_unlike_clocks_are_a_note():
 def test_checks_of_the_host_become_doubts():
     (found,) = check_doubts([Check("mig", "MIG is on", "turn it off")])
     assert (found.check, found.reason, found.advice, found.fatal) == ("mig", "MIG is on", "turn it off", True)
+
+
+def test_the_host_is_asked_before_and_while_a_server_runs(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "preflight", lambda uuids: asked.append(("before", uuids)) or [])
+    monkeypatch.setattr(module, "ownership", lambda uuids, pids: asked.append(("during", uuids, pids)) or [])
+    assert host_doubts(()) == host_doubts(("GPU-a",)) == host_doubts(("GPU-a",), [7]) == []
+    assert asked == [("before", ("GPU-a",)), ("during", ("GPU-a",), [7])]
+
+
+def test_gpus_that_cannot_be_asked_are_a_note(monkeypatch):
+    def fails(uuids):
+        raise HostError("no driver")
+
+    monkeypatch.setattr(module, "preflight", fails)
+    (found,) = host_doubts(("GPU-a",))
+    assert (found.check, found.reason, found.fatal) == ("gpu_unreadable", "no driver", False)

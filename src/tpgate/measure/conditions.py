@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
+from tpgate.errors import HostError
 from tpgate.host.telemetry import GpuTelemetry, Telemetry
-from tpgate.host.validity import Check
+from tpgate.host.validity import Check, ownership, preflight
 from tpgate.measure.result import Doubt
 from tpgate.units import HERTZ, WATTS, format_value
 
@@ -38,6 +39,23 @@ def label(gpu: GpuTelemetry) -> str:
 def check_doubts(checks: Iterable[Check]) -> list[Doubt]:
     """Return what :mod:`tpgate.host.validity` found as doubts of a run."""
     return [Doubt(check=c.check, reason=c.reason, advice=c.advice, fatal=c.fatal) for c in checks]
+
+
+def host_doubts(uuids: Sequence[str], server_pids: Collection[int] | None = None) -> list[Doubt]:
+    """Return what is wrong with a run's GPUs, as doubts; nothing where it uses none.
+
+    Args:
+        uuids: The GPUs.
+        server_pids: Processes of the running server, which must be on these GPUs and alone there; None before a server is
+            started, when nobody may be on them.
+    """
+    if not uuids:
+        return []
+    try:
+        return check_doubts(preflight(uuids) if server_pids is None else ownership(uuids, server_pids))
+    except HostError as error:
+        advice = error.next_step or "tpgate doctor"
+        return [Doubt(check="gpu_unreadable", reason=error.what, advice=advice, fatal=False)]
 
 
 def condition_doubts(
