@@ -28,7 +28,7 @@ def prefix():
 
 
 def sweep(prefix: str, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SWEEP), "--launch-prefix", prefix, "--seconds", "6", *words]
+    command = [sys.executable, str(SWEEP), "--launch-prefix", prefix, "--seconds", "3", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 

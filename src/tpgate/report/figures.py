@@ -111,7 +111,8 @@ def history(points: Sequence[Mapping[str, Any]], symbol: str, band: Sequence[flo
         }
         for index, point in enumerate(points)
     ]
-    names = {row["n"]: row["when"][:10] for row in rows}
+    same_day = rows[0]["when"][:10] == rows[-1]["when"][:10]
+    names = {row["n"]: row["when"] if same_day else row["when"][:10] for row in rows}
     x = {
         "field": "n",
         "type": "quantitative",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import quote
 
 from tpgate.errors import ConfigError
 from tpgate.measure.definitions import METRICS
@@ -14,10 +12,11 @@ from tpgate.measure.result import Run
 from tpgate.report import figures
 from tpgate.report.charts import Spec, draw
 from tpgate.report.details import profiles
+from tpgate.report.files import links
 from tpgate.report.folder import Bands, Stored, cell_names, concurrency_of, last_run
 from tpgate.report.folder import figures as measured
 from tpgate.report.kernel_bars import bars_of, kernel_time, rank_skew
-from tpgate.report.rows import basis, clean, format_share, rows_of, tally, unit_named
+from tpgate.report.rows import Row, basis, clean, format_share, rows_of, tally, unit_named
 from tpgate.report.timeline import timeline
 from tpgate.stats.verdict import Verdict
 from tpgate.units import format_value
@@ -98,8 +97,8 @@ def _context(stored: Stored, extras: Extras) -> dict[str, Any]:
         "judgement": judgement,
         "verdict": judgement.verdict if judgement else None,
         "classes": {verdict: f"v-{verdict.name.lower().replace('_', '-')}" for verdict in Verdict},
-        "rows": rows_of(judgement.comparisons) if judgement else [],
-        "watched": rows_of(judgement.observed) if judgement else [],
+        "rows": _said_once(rows_of(judgement.comparisons)) if judgement else [],
+        "watched": _said_once(rows_of(judgement.observed)) if judgement else [],
         "tally": tally(judgement) if judgement else "not judged",
         "basis": basis(judgement) if judgement else "",
         "concurrency": _concurrency_charts(drawer, stored, extras.bands),
@@ -111,9 +110,15 @@ def _context(stored: Stored, extras: Extras) -> dict[str, Any]:
         "identity": last.identity if last else None,
         "last": last,
         "facts": _facts(stored),
-        "traces": _artifacts(stored),
+        "traces": links(stored),
         "reproduce": extras.reproduce,
     }
+
+
+def _said_once(rows: list[Row]) -> list[tuple[Row, bool]]:
+    """Rows, each with whether its reason is the one of the row above."""
+    above = [None, *(row.reason for row in rows)]
+    return [(row, row.reason == reason) for row, reason in zip(rows, above, strict=False)]
 
 
 def _facts(stored: Stored) -> list[tuple[str, str, str]]:
@@ -202,16 +207,3 @@ def _history_charts(drawer: _Drawer, stored: Stored, extras: Extras) -> list[Cha
         marks = [str(point["mark"]) for point in points if point.get("mark")]
         charts += drawer.chart(spec, name, f"{len(points)} results of {name}.", "; ".join(marks))
     return charts
-
-
-def _artifacts(stored: Stored) -> list[tuple[str, str, str]]:
-    """(what, path, link) of files beside the report; a path that leaves the folder gets no link."""
-    found = []
-    for launch in stored.result.launches:
-        for cell, run in launch.runs.items():
-            for name, path in sorted(run.artifacts.items()):
-                pure = PurePosixPath(path)
-                inside = not pure.is_absolute() and ".." not in pure.parts and not path.startswith("//")
-                link = "./" + quote(path) if inside else ""
-                found.append((f"{launch.launch_id} {cell} {name}", clean(path), link))
-    return found

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from tpgate.measure.result import Window
 from tpgate.report.charts import BAND, MARK, NOW, PALETTE, WIDTH, Spec, quantitative, scale_for
 
+REACH = 4
+"""Samples either way in the moving mean that is drawn over the raw throughput."""
 _TRACKS = (
     ("tokens_per_second", "tok/s", 96, "linear"),
     ("running", "requests in flight", 56, "step"),
@@ -68,13 +71,24 @@ def _shade(window: Window, scale: Spec) -> Spec:
 def _panel(
     rows: list[dict[str, Any]], label: str, height: int, scale: Spec, window: Window | None, interpolate: str
 ) -> Spec:
-    line = {
+    line: Spec = {
         "data": {"values": rows},
         "mark": {"type": "line", "strokeWidth": 1.5, "color": NOW, "interpolate": interpolate, "aria": False},
         "encoding": {"x": _x(scale), "y": quantitative("v", label, ticks=3)},
     }
     shade = [_shade(window, scale)] if window is not None else []
-    return {"width": WIDTH, "height": height, "layer": [*shade, line]}
+    smooth = [{**line, "data": {"values": _moving_mean(rows)}}] if interpolate == "linear" and len(rows) > 40 else []
+    if smooth:
+        line = {**line, "mark": {**line["mark"], "strokeWidth": 0.75, "opacity": 0.45}}
+    return {"width": WIDTH, "height": height, "layer": [*shade, line, *smooth]}
+
+
+def _moving_mean(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Means over nine samples: one that is as short as a decode step holds one or two of them and says little alone."""
+    return [
+        {**row, "v": fmean(near["v"] for near in rows[max(0, index - REACH) : index + REACH + 1])}
+        for index, row in enumerate(rows)
+    ]
 
 
 def _names(window: Window, end: float, scale: Spec) -> Spec:
@@ -106,7 +120,7 @@ def _pcie_panel(
         return []
     factor, label = scale_for(max(row["v"] for row in rows), "B/s")
     rows = [{**row, "v": row["v"] * factor} for row in rows]
-    panel = _panel(rows, label, 70, scale, window, "linear")
+    panel = _panel(rows, label, 70, scale, window, "monotone")
     panel["layer"][-1]["encoding"]["color"] = {
         "field": "way",
         "type": "nominal",
