@@ -46,7 +46,7 @@ def host_doubts(uuids: Sequence[str], server_pids: Collection[int] | None = None
 
     Args:
         uuids: The GPUs.
-        server_pids: Processes of the running server, which must be on these GPUs and alone there; None before a server is
+        server_pids: Processes of the running server, which must be alone on these GPUs; None before a server is
             started, when nobody may be on them.
     """
     if not uuids:
