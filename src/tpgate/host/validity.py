@@ -53,6 +53,18 @@ def released(uuids: Sequence[str]) -> list[Check]:
         return [check for gpu in gpus for check in _occupied(library, gpu)]
 
 
+def holders(uuids: Sequence[str]) -> dict[int, int | None]:
+    """Return the processes on some GPUs: pid to bytes held, None where the driver does not say.
+
+    Raises:
+        HostError: They cannot be read.
+    """
+    library, gpus = _open(uuids)
+    with library:
+        found = [library.processes(gpu) for gpu in gpus]
+    return {one.pid: one.memory_bytes for row in found if not isinstance(row, Missing) for one in row}
+
+
 def ownership(uuids: Sequence[str], server_pids: Collection[int]) -> list[Check]:
     """Return where the server's processes are not on the GPUs that are watched, by UUID and never by position.
 

@@ -222,7 +222,15 @@ def _telemetry(
         model_config=target.model_config,
         tensor_parallel=target.tensor_parallel,
         batch=window.concurrency,
+        server_pids=tuple(target.server.pids()) or None,
+        prompt_tokens=_prompt_tokens(result, window),
     )
+
+
+def _prompt_tokens(result: LoadResult, window: SteadyWindow) -> int:
+    """Return the prompt tokens prefilled in the window: of requests whose first token arrived in it."""
+    records = [r for r in result.records if len(r.chunk_ns) and window.start_ns < r.chunk_ns[0] <= window.end_ns]
+    return sum((r.input_tokens or 0) - (r.cached_tokens or 0) for r in records)
 
 
 def _window(window: SteadyWindow | str, result: LoadResult) -> Window | None:

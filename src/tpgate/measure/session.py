@@ -15,10 +15,11 @@ from typing import Any
 import msgspec
 
 from tpgate.errors import ConfigError, HostError, TpgateError
-from tpgate.host import environment, lease, topology
+from tpgate.host import environment, lease, topology, validity
 from tpgate.load.health import LAG_LIMIT
 from tpgate.measure.cell import measure_cell
 from tpgate.measure.client import scenario_values
+from tpgate.measure.conditions import host_doubts
 from tpgate.measure.profile import profile_cell, trace_values
 from tpgate.measure.result import Doubt, Identity, Launch, Run
 from tpgate.measure.target import Progress, Target
@@ -103,6 +104,8 @@ def measure_launch(scenario: Scenario, *, folder: Path, settings: Settings, prog
     gpus = _gpus(scenario)
     resources = [f"gpu-{uuid}" for uuid in gpus] or ["cpu-engine"]
     with lease.hold(resources, holder=f"tpgate {scenario.name}"):
+        if settings.attach_url is None:
+            _require_free(gpus)
         empty = Launch(
             launch_id=launch_id,
             started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -124,6 +127,18 @@ def _gpus(scenario: Scenario) -> tuple[str, ...]:
     return tuple(topology.choose(scenario.server.gpus)) if scenario.server.gpus else ()
 
 
+def _require_free(gpus: tuple[str, ...]) -> None:
+    """Refuse GPUs that something is wrong with, before a server is started on them.
+
+    Raises:
+        HostError: With every reason and what to do about it.
+    """
+    wrong = [doubt for doubt in host_doubts(gpus) if doubt.fatal]
+    if wrong:
+        reasons = "; ".join(f"{doubt.reason} ({doubt.advice})" for doubt in wrong)
+        raise HostError(f"the GPUs are not fit to measure on: {reasons}", next_step="tpgate doctor")
+
+
 @contextlib.contextmanager
 def _server(
     scenario: Scenario, home: Path, gpus: tuple[str, ...], settings: Settings, progress: Progress
@@ -139,6 +154,7 @@ def _server(
         extra=settings.extra,
         visible_gpus=gpus,
         progress=progress,
+        gpu_pids=(lambda: validity.holders(gpus)) if gpus else None,
     ) as running:
         yield running
 
