@@ -3,12 +3,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
-from report_results import judgement_of, result_of, stored
+from report_results import judgement_of, result_of, run_of, stored
 
+from tpgate.measure.result import Value
 from tpgate.report.exports import EXPORTS
 from tpgate.report.exports.junit import junit_properties
 from tpgate.report.exports.schema import schema_text
@@ -67,15 +72,54 @@ def test_csv_text_is_no_formula():
     assert first["scenario"] == '\'=HYPERLINK("x")'
 
 
-def test_pytest_benchmark_reads_its_form(tmp_path):
-    storage = pytest.importorskip("pytest_benchmark.table")
-    assert storage
+def with_values(**values: float) -> Stored:
+    run = run_of("no_graphs", "c64", values={name: Value.of(name, value) for name, value in values.items()})
+    launch = msgspec.structs.replace(result_of().launches[0], runs={"c64": run})
+    return Stored(Path(), result_of(launches=(launch,)), None)
+
+
+def test_pytest_benchmark_compares_two_of_its_files(tmp_path):
+    pytest.importorskip("pytest_benchmark")
+    folder = tmp_path / "Linux-CPython"
+    folder.mkdir()
+    (folder / "0001_now.json").write_text(exported("pytest-benchmark"))
+    before = Stored(Path(), result_of("graphs"), None)
+    (folder / "0002_before.json").write_text(EXPORTS["pytest-benchmark"](before))
+    words = [
+        sys.executable,
+        "-m",
+        "pytest_benchmark",
+        "--storage",
+        tmp_path.as_uri(),
+        "compare",
+        "--columns=median,rounds",
+    ]
+    found = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert found.returncode == 0, found.stderr
+    assert "tpot_p50[c64]" in found.stdout
+    assert "21.98" in found.stdout
+
+
+def test_pytest_benchmark_gets_times_alone_and_no_zero():
     document = json.loads(exported("pytest-benchmark"))
     assert {"machine_info", "commit_info", "benchmarks", "datetime", "version"} <= document.keys()
     bench = next(item for item in document["benchmarks"] if item["name"] == "tpot_p50[c64]")
     assert bench["stats"]["median"] == 0.021983
     assert bench["stats"]["rounds"] == 1
     assert not any("tokens_per_second" in item["name"] for item in document["benchmarks"])
+    idle = with_values(activation_time_per_token=0.0, tpot_p50=0.02)
+    assert [item["param"] for item in json.loads(EXPORTS["pytest-benchmark"](idle))["benchmarks"]] == ["c64"]
+
+
+def test_go_format_has_no_key_twice():
+    result = result_of()
+    identity = msgspec.structs.replace(
+        result.launches[0].identity, keys={"scenario": "0f60", "GPU name": "x", "8bit": True}
+    )
+    launch = msgspec.structs.replace(result.launches[0], identity=identity)
+    text = EXPORTS["gobench"](Stored(Path(), result_of(launches=(launch,)), None))
+    keys = [line.split(":")[0] for line in text.splitlines() if re.match(r"[a-z][^ A-Z]*: ", line)]
+    assert keys == ["scenario", "result-id", "key-8bit", "gpu-name", "scenario-digest"]
 
 
 def test_go_format_names_units_with_direction():

@@ -19,7 +19,8 @@ def go_benchmark(stored: Stored) -> str:
     last = result.launches[-1] if result.launches else None
     lines = [f"scenario: {_line(result.scenario)}", f"result-id: {_line(result.result_id)}"]
     if last is not None:
-        lines += [f"{_word(name).lower()}: {_line(value)}" for name, value in sorted(last.identity.keys.items())]
+        keys = sorted(last.identity.keys.items())
+        lines += [f"{'scenario-digest' if name == 'scenario' else _key(name)}: {_line(value)}" for name, value in keys]
         lines += [f"commit: {_line(last.commit)}"] if last.commit else []
     cells = figures(result)
     names = list(dict.fromkeys(name for metrics in cells.values() for name in metrics))
@@ -42,6 +43,12 @@ def bencher_metric_format(stored: Stored) -> str:
         measures = document.setdefault(f"{stored.result.scenario}/{cell}", {})
         measures[metric] = {"value": middle, "lower_value": min(values), "upper_value": max(values)}
     return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def _key(text: object) -> str:
+    """A configuration key: begins with a lower-case letter and holds neither space nor upper case."""
+    key = _word(text).lower()
+    return key if key[:1].isalpha() else f"key-{key}"
 
 
 def _word(text: object) -> str:

@@ -34,7 +34,8 @@ def result_json(stored: Stored) -> str:
 def pytest_benchmark_json(stored: Stored) -> str:
     """Return what pytest-benchmark's compare command reads: only times, since it knows no other quantity.
 
-    One value a launch; ``rounds`` is the number of launches.
+    One value a launch; ``rounds`` is the number of launches. A time of 0 (a category without kernels) is left out: its
+    reader forms the inverse of every time.
     """
     result = stored.result
     last = result.launches[-1] if result.launches else None
@@ -50,7 +51,7 @@ def pytest_benchmark_json(stored: Stored) -> str:
             "stats": _stats(values),
         }
         for cell, metric, unit, _, values in medians(result)
-        if unit in ("s", "s/token", "s/request")
+        if unit in ("s", "s/token", "s/request") and min(values) > 0
     ]
     identity = last.identity if last else None
     return _dump(
@@ -85,7 +86,7 @@ def _stats(values: list[float]) -> dict[str, Any]:
         "outliers": "0;0",
         "ld15iqr": ordered[0],
         "hd15iqr": ordered[-1],
-        "ops": 1 / mean if mean else None,
+        "ops": 1 / mean,
         "total": math.fsum(ordered),
         "data": values,
         "iterations": 1,
