@@ -10,13 +10,22 @@ from tpgate.specs import Scalar, pairs
 
 _THROUGHPUT = "output_tokens_per_second"
 _DECODE = (_THROUGHPUT, "output_tokens_per_second_per_user", "tpot_p50", "tpot_p90", "e2e_p50", "inter_chunk_p50")
+_PARTS = {
+    "attention": ("attention_time_per_token", "kernel_time_per_token"),
+    "moe": ("moe_time_per_token", "kernel_time_per_token"),
+    "gemm": ("gemm_time_per_token", "kernel_time_per_token"),
+    "communication": ("communication_time_per_token", "communication_intrinsic_time_per_token"),
+    "wait": ("communication_wait_time_per_token",),
+    "idle": ("idle_time_per_token", "gpu_busy_share"),
+}
+"""Metrics of traces that may catch a fault of a category on their own."""
 _PREFILL = ("ttft_p50", "ttft_p90")
 _QUEUE = (*_DECODE, *_PREFILL, "e2e_p90", "achieved_concurrency")
 _FAILED = ("failed_requests",)
 
 
 def _slower(fault: str, size: float, category: str | None, option: str, **more: object) -> Case:
-    caught = _PREFILL if option == "fault_prefill_slower" else _DECODE
+    caught = _PREFILL if option == "fault_prefill_slower" else (*_DECODE, *_PARTS.get(category or "", ()))
     options = pairs(**{option: size})
     return Case(fault, f"{size * 100:.0f} %", "REGRESSED", caught, category, options, **more)  # type: ignore[arg-type]
 
@@ -44,18 +53,20 @@ _SPEED: tuple[Case, ...] = (
         "extra-all-reduce",
         "3 a layer",
         "REGRESSED",
-        _DECODE,
+        (*_DECODE, *_PARTS["communication"]),
         "communication",
         pairs(fault_extra_all_reduce=3),
         (("extra_all_reduce", 3),),
         ranks=2,
     ),
-    Case("straggler", "late", "REGRESSED", _DECODE, "wait", pairs(fault_straggler_us=40.0), ranks=2),
+    Case(
+        "straggler", "late", "REGRESSED", (*_DECODE, *_PARTS["wait"]), "wait", pairs(fault_straggler_us=40.0), ranks=2
+    ),
     Case(
         "scheduler-sleeps",
         "1 ms",
         "REGRESSED",
-        _DECODE,
+        (*_DECODE, *_PARTS["idle"]),
         "idle",
         pairs(fault_scheduler_sleep_ms=1.0),
         (("scheduler_sleep_ms", 10.0),),
@@ -64,7 +75,7 @@ _SPEED: tuple[Case, ...] = (
         "cuda-graphs-off",
         "all",
         "REGRESSED",
-        _DECODE,
+        (*_DECODE, *_PARTS["idle"]),
         "idle",
         pairs(fault_graphs_off=1),
         sglang=pairs(disable_cuda_graph=True),
