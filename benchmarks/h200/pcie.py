@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from tpgate.errors import HostError
 from tpgate.host import calibrate, doctor
 from tpgate.host.nvml import READINGS, Gpu, Library, Missing, open_library
 from tpgate.host.telemetry import Sampler
@@ -109,7 +110,7 @@ def at_rest(uuids: list[str], seconds: float) -> dict[str, Any]:
 
 def problems(document: dict[str, Any]) -> list[str]:
     """Return what is not as it should be."""
-    found = []
+    found = list(document["errors"])
     for uuid, row in document["calibration"].items():
         found += [f"{uuid} {d['way']}: {d['reason']}" for d in row["directions"] if d["reason"]]
     for uuid, row in document["through_wraps"].items():
@@ -146,12 +147,14 @@ def main() -> int:
             "call_costs": {gpu.uuid: call_costs(library, gpu) for gpu in gpus[:1]},
         }
     document["at_rest"] = at_rest([gpu.uuid for gpu in gpus], arguments.seconds)
-    document["calibration"] = {}
-    document["through_wraps"] = {}
+    document |= {"calibration": {}, "through_wraps": {}, "errors": []}
     for gpu in gpus:
-        seen = calibrate.calibrate(gpu.uuid)
-        document["calibration"][gpu.uuid] = asdict(seen) | {"proven": seen.proven}
-        document["through_wraps"][gpu.uuid] = through_wraps(gpu, arguments.gib << 30)
+        try:
+            seen = calibrate.calibrate(gpu.uuid)
+            document["calibration"][gpu.uuid] = asdict(seen) | {"proven": seen.proven}
+            document["through_wraps"][gpu.uuid] = through_wraps(gpu, arguments.gib << 30)
+        except HostError as error:
+            document["errors"].append(f"{gpu.uuid}: {error}")
     document["doctor"] = [asdict(finding) for finding in doctor.examine(load_link=True)]
     document["problems"] = problems(document)
     text = json.dumps(document, indent=1)
