@@ -188,8 +188,20 @@ def _note_differences(baseline: Baseline, result: Result) -> list[tuple[str, Any
     return [(n, mine.get(n, "(absent)"), theirs.get(n, "(absent)")) for n in names if mine.get(n) != theirs.get(n)]
 
 
-def _same_code(baseline: Baseline, result: Result) -> list[str]:
-    """Return a warning where the judged commit is one of the baseline's: then the environment moved, not the code."""
+def _other_identity(result: Result, baseline: Baseline) -> list[tuple[str, Any, Any]]:
+    """Return (field, baseline, now) of everything that keeps the two from being compared at all."""
+    if not result.launches:
+        return []
+    found = baseline.identity.differences(result.launches[0].identity)
+    if baseline.scenario != result.scenario:
+        found.insert(0, ("scenario", baseline.scenario, result.scenario))
+    return found
+
+
+def _same_code(baseline: Baseline, result: Result, comparisons: Sequence[Comparison]) -> list[str]:
+    """Return a warning where a red result has a commit of the baseline's: then the environment moved, not the code."""
+    if all(one.verdict is not Verdict.REGRESSED for one in comparisons):
+        return []
     now = result.launches[0]
     twin = next((one for one in reversed(baseline.launches) if now.commit and one.commit == now.commit), None)
     if twin is None:
@@ -239,12 +251,8 @@ def judge(
     """
     day = today or datetime.now(UTC).date()
     declared = demands(result)
-    if baseline is not None and result.launches:
-        found = baseline.identity.differences(result.launches[0].identity)
-        if baseline.scenario != result.scenario:
-            found.insert(0, ("scenario", baseline.scenario, result.scenario))
-        if found:
-            reason_without, differences, baseline = f"another identity: {explain(found)}", found, None
+    if baseline is not None and (other := _other_identity(result, baseline)):
+        reason_without, differences, baseline = f"another identity: {explain(other)}", other, None
     gated = {(demand.cell, demand.metric) for demand in declared}
     whole = _whole(result)
     warnings = [reason for _, reason in whole]
@@ -256,12 +264,9 @@ def judge(
         comparisons = [_without(one, gather(result, one.cell, one.metric), reason) for one in declared]
     else:
         rows = [_row(demand, result, baseline, day, planned) for demand in declared]
-        comparisons = settle(rows, observed, baseline, day)
-        comparisons += _dropped(declared, result, baseline)
-        warnings += _baseline_warnings(baseline, result, day)
+        comparisons = settle(rows, observed, baseline, day) + _dropped(declared, result, baseline)
+        warnings += _baseline_warnings(baseline, result, day) + _same_code(baseline, result, comparisons)
         differences = _note_differences(baseline, result)
-        if any(one.verdict is Verdict.REGRESSED for one in comparisons):
-            warnings += _same_code(baseline, result)
     verdicts = [one.verdict for one in comparisons] + [verdict for verdict, _ in whole]
     return Judgement(
         result_id=result.result_id,

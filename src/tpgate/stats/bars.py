@@ -25,7 +25,10 @@ SINGLE_EXTRA = 0.05
 """What that adds to the bar, at most: a wide bar is believed five percentage points beyond it."""
 
 PROVISIONAL_EXTRA = 0.05
-"""Most that a provisional baseline widens a bar, as a fraction of the value (5 percentage points)."""
+"""Most that a provisional baseline widens a tolerance, as a fraction of the value (5 percentage points)."""
+
+PROVISIONAL_NOISE = 0.20
+"""Most that noise may be above the tolerance of a provisional baseline before the check is blind (20 points)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,12 @@ def draw_bars(
 
     The bar is the tolerance, or what one launch may differ by noise alone (z at alpha = 0.005) where that is more.
     A provisional baseline of n launches widens the tolerance by 1/n of itself, at most by five percentage points,
-    since its median is itself uncertain; up to twice the tolerance (and the same five points) its noise is tolerated
-    with the wider bar printed, beyond that the check is blind.
+    since its median is itself uncertain; up to twice the tolerance, and at most 20 points above it, its noise is
+    tolerated with the wider bar printed; beyond that the check is blind.
     """
     sigma, measured = relative_scale(baseline, noise_floor, CONFIDENCE)
     widened = tolerance + min(tolerance / len(baseline), PROVISIONAL_EXTRA) if provisional else tolerance
-    limit = tolerance + min(tolerance, PROVISIONAL_EXTRA) if provisional else tolerance
+    limit = tolerance + min(tolerance, PROVISIONAL_NOISE) if provisional else tolerance
     noise = NormalDist().inv_cdf(1 - ALPHA) * standard_error(sigma, len(baseline), 1)
     bar = max(widened, noise)
     return Bars(

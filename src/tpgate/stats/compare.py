@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from tpgate.stats.bars import PLANNED_LAUNCHES, Bars, draw_bars
@@ -157,14 +157,27 @@ def compare(
     """
     _require_finite("baseline", baseline)
     _require_finite("now", now)
-    reference, value = median(baseline), median(now)
+    reference = median(baseline)
     bars = draw_bars(
         baseline, tolerance=tolerance, noise_floor=noise_floor, provisional=provisional, planned=max(planned, len(now))
     )
+    check = _check(now, reference, bars, better, absolute_floor, planned)
+    warnings = tuple(_warnings(bars, tolerance, len(baseline), len(now), provisional=provisional))
+    if breaks_ceiling(check.now, ceiling, better):
+        reason = f"beyond the absolute limit; {check.reason}"
+        check = replace(check, verdict=Verdict.REGRESSED, reason=reason, broken_ceiling=True)
+    return replace(check, warnings=warnings)
+
+
+def _check(
+    now: Sequence[float], reference: float, bars: Bars, better: Better, absolute_floor: float, planned: int
+) -> Check:
+    """Return the check against its bars alone, the absolute limit and warnings left aside."""
 
     def effect_of(one: float) -> float:
         return 0.0 if abs(one - reference) <= absolute_floor else worsening(one, reference, better)
 
+    value = median(now)
     effects = tuple(effect_of(one) for one in now)
     middle = effect_of(value)
     over = sum(effect > bars.bar + _SLACK for effect in effects)
@@ -172,9 +185,6 @@ def compare(
     reason = _describe(middle, bars, over, len(now)) + addition
     if over == 0 and middle < 0 and is_gain(value, reference, better, bars.bar):
         verdict, reason = Verdict.IMPROVED, reason + ": refresh the baseline, or the next loss hides in this gain"
-    broken = breaks_ceiling(value, ceiling, better)
-    if broken:
-        verdict, reason = Verdict.REGRESSED, f"beyond the absolute limit; {reason}"
     step = next_step(effects, bar=bars.bar + _SLACK, suspicion=bars.suspicion, most=planned)
     return Check(
         verdict=verdict,
@@ -187,8 +197,6 @@ def compare(
         over=over,
         confirmed=confirmed,
         suspicious=step.step in (Step.MORE, Step.UNDECIDED),
-        broken_ceiling=broken,
-        warnings=tuple(_warnings(bars, tolerance, len(baseline), len(now), provisional=provisional)),
     )
 
 

@@ -15,7 +15,7 @@ from statistics import NormalDist, median
 MAD_FACTOR = 1.4826
 """Makes the median absolute deviation consistent with the standard deviation of a normal distribution."""
 
-_D2 = {2: 1.128, 3: 1.693, 4: 2.059}
+_D2 = {2: 1.128, 3: 1.693, 4: 2.059, 5: 2.326, 6: 2.534}
 _MEDIAN_VARIANCE = {1: 1.0, 2: 0.5, 3: 0.449, 4: 0.298, 5: 0.287, 6: 0.215, 7: 0.210, 8: 0.168, 9: 0.166, 10: 0.138}
 _MAD_EFFICIENCY = 0.37
 
@@ -29,8 +29,9 @@ def mad(values: Sequence[float]) -> float:
 def scale(values: Sequence[float]) -> float | None:
     """Return a robust estimate of the standard deviation, in the unit of ``values``.
 
-    From five values on it is the MAD (times 1.4826, corrected for small samples). With two to four values the MAD
-    is the smaller of two gaps and says next to nothing, so it is the range over its expectation d2 under normality.
+    From seven values on it is the MAD (times 1.4826, corrected for small samples). Of fewer values the MAD says next
+    to nothing (of three it is the smaller of two gaps), so it is the range over its expectation d2 under normality:
+    not robust, but an outlier among so few launches widens the bar and never narrows it.
 
     Args:
         values: The launches, shape (n,).

@@ -71,7 +71,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         effect: Relative change signed so that positive is worse, unrounded; None where it cannot be formed.
         tolerance: Largest worsening that the owner accepts, a fraction.
         bar: Worsening at which this comparison calls a regression (tolerance widened by measured noise), a fraction.
-        mde: Smallest true worsening that the launches at hand detect, a fraction; None where unknown.
+        mde: Smallest true worsening that the planned launches detect, a fraction: the limit that noise sets; None
+            where unknown.
         baseline_launches: Launches in the baseline.
         launches: Launches that were judged.
         ceiling: Absolute limit, or None.
