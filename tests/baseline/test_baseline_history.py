@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from forge import QUIET, THROUGHPUT, launch, result, run, series
 
-from tpgate.baseline.history import History, otava_rows
+from tpgate.baseline.history import History, otava_rows, remember
 from tpgate.errors import BaselineError
 
 SCENARIO, HARDWARE = "llama-8b-tp1", "nvidia-h200-x1"
@@ -64,3 +64,9 @@ def test_no_history_and_a_broken_one_are_clear_errors(history):
     history.path.write_text("this is not a database, but long enough to be taken for one" * 20)
     with pytest.raises(BaselineError, match="not a database"):
         history.launches()
+
+
+def test_a_verdict_does_not_depend_on_its_history(history):
+    assert remember(series(THROUGHPUT, {"c1": QUIET}), "OK", history.path) is None
+    history.path.write_bytes(b"broken " * 300)
+    assert "not in the history" in remember(series(THROUGHPUT, {"c1": QUIET}), "OK", history.path)

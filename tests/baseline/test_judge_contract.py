@@ -10,9 +10,11 @@ import pytest
 from forge import QUIET, THROUGHPUT, TODAY, baseline, launch, now, result, run, scaled, series
 
 from tpgate.baseline.assemble import assemble
+from tpgate.baseline.contract import uncovered
 from tpgate.baseline.judge import judge
 from tpgate.errors import BaselineError, ConfigError
 from tpgate.measure.result import Identity, Value
+from tpgate.specs import Gate
 from tpgate.stats.verdict import Verdict
 
 TWO = {THROUGHPUT: 0.05, "ttft_p50": 0.15}
@@ -219,3 +221,10 @@ def test_a_metric_that_nobody_gates_is_shown_and_does_not_pass_for_a_gate():
     assert judgement.verdict is Verdict.OK
     assert [(one.metric, one.verdict) for one in judgement.observed] == [("e2e_p50", Verdict.REGRESSED)]
     assert [one.metric for one in judgement.comparisons] == [THROUGHPUT]
+
+
+def test_what_the_baseline_cannot_judge_is_known_before_any_launch():
+    gates = [Gate(THROUGHPUT, 0.05), Gate("ttft_p50", 0.15, ("c4",)), Gate("seconds_per_added_request", 0.2)]
+    missing = ["c128:output_tokens_per_second", "c4:ttft_p50", "scenario:seconds_per_added_request"]
+    assert uncovered(baseline(), ("c1", "c4", "c128"), gates) == missing
+    assert uncovered(baseline(), ("c1", "c4"), gates[:1]) == []

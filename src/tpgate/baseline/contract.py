@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tpgate.baseline.reading import check_number
@@ -143,3 +144,16 @@ def dropped_promises(result_demands: list[Demand], baseline: Baseline) -> list[P
     """Return what the baseline promises and the result no longer declares: renamed, removed or filtered out."""
     declared = {(demand.cell, demand.metric) for demand in result_demands}
     return [promise for promise in baseline.promises if (promise.cell, promise.metric) not in declared]
+
+
+def uncovered(baseline: Baseline, cells: Iterable[str], gates: Iterable[Gate]) -> list[str]:
+    """Return the declared checks that the baseline cannot judge, as ``cell:metric``, before any launch is spent.
+
+    Args:
+        baseline: The baseline that would be compared with.
+        cells: Declared cells.
+        gates: Declared gates.
+    """
+    names = tuple(cells)
+    wanted = [(cell, gate.metric) for gate in gates for cell in _cells_of(gate, names)]
+    return [f"{cell}:{name}" for cell, name in wanted if not baseline.values(cell, name)]

@@ -144,6 +144,15 @@ class History:
         return found
 
 
+def remember(result: Result, verdict: str, path: Path = HISTORY_FILE) -> str | None:
+    """Append ``result`` to the history; return why that failed, or None: a verdict never depends on its history."""
+    try:
+        History(path).append(result, verdict)
+    except (BaselineError, OSError) as error:
+        return f"not in the history: {error}"
+    return None
+
+
 def otava_rows(series: dict[tuple[str, str], Sequence[Point]]) -> list[list[str]]:
     """Return a table in the CSV form that Apache Otava imports: time, attributes, one column a metric.
 
