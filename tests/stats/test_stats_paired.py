@@ -107,3 +107,8 @@ def test_direction():
 def test_size_and_separation_decide(effect, low, high, better, verdict):
     found = PairedEffect(effect, Interval(low, high, 0.99), 4, True)
     assert decide(found, better, 0.05)[0] is verdict
+
+
+def test_an_interval_that_two_noisy_pairs_leave_open_is_not_printed_to_the_digit():
+    _, said = decide(PairedEffect(0.1, Interval(-0.9, 3658.2, 0.99), 2, True), Better.LOWER, 0.05)
+    assert "99% interval -90.0% to over +1000%, 2 pairs" in said

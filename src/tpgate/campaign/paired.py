@@ -136,7 +136,7 @@ def judge_pairs(base: Result, head: Result) -> Judgement:
     declared = demands(base)
     comparisons = [_compare(one, base, head) for one in declared]
     gated = {(one.cell, one.metric) for one in declared}
-    watched = [row for row in (_compare(one, base, head) for one in _watched(base, gated)) if row.effect is not None]
+    watched = [row for row in (_compare(one, base, head) for one in _watched(base, gated)) if row.now or row.baseline]
     where = attribution(watched + comparisons)
     comparisons = [
         msgspec.structs.replace(row, attribution=where) if row.verdict is Verdict.REGRESSED else row
@@ -215,7 +215,7 @@ def attribution(rows: Sequence[Comparison]) -> tuple[str, ...]:
     total = sum(by for by, _ in grown.values())
     ordered = sorted(grown.items(), key=lambda item: -item[1][0])
     return tuple(
-        f"{cell}: {name} +{format_value(by, metric(row.metric).unit)}, {by / total:.0%} of what grew"
+        f"{name} +{format_value(by, metric(row.metric).unit)} in {cell}, {by / total:.0%} of what grew"
         for (cell, name), (by, row) in ordered
         if by > 0.1 * total
     )

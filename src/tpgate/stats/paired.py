@@ -19,6 +19,9 @@ from tpgate.units import Better
 CONFIDENCE = 0.99
 """Confidence of the two-sided interval: half a per cent on the side of a false alarm, as for the gate."""
 
+MOST_SHOWN = 10.0
+"""Largest end of an interval that is printed as a figure."""
+
 
 @dataclass(frozen=True, slots=True)
 class PairedEffect:
@@ -122,3 +125,8 @@ def decide(found: PairedEffect, better: Better, tolerance: float) -> tuple[Verdi
     if high <= tolerance and (better is not Better.NEITHER or low >= -tolerance):
         return Verdict.OK, said
     return Verdict.INCONCLUSIVE, f"{said}: it reaches over the tolerance of {tolerance:.1%}, more rounds would tell"
+
+
+def _shown(end: float) -> str:
+    """Return an end of an interval for people; two noisy pairs can leave it almost anywhere."""
+    return f"{end:+.1%}" if end < MOST_SHOWN else f"over {MOST_SHOWN:+.0%}"
