@@ -18,8 +18,6 @@ from tpgate.server import census, cpu, ports, process
 from tpgate.server.api import Api
 from tpgate.specs import ModelSpec, ServerSpec, pairs
 
-pytest.importorskip("sglang", reason="SGLang is not installed in this environment")
-
 TINY = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
