@@ -111,9 +111,8 @@ def decide(found: PairedEffect, better: Better, tolerance: float) -> tuple[Verdi
     It is fine where the whole interval lies within the tolerance. Anything else needs more pairs.
     """
     low, high, effect = found.interval.low, found.interval.high, found.effect
-    said = (
-        f"{effect:+.1%} worse, {found.interval.confidence:.0%} interval {low:+.1%} to {high:+.1%}, {found.pairs} pairs"
-    )
+    span = f"{_shown(low)} to {_shown(high)}"
+    said = f"{effect:+.1%} worse, {found.interval.confidence:.0%} interval {span}, {found.pairs} pairs"
     if better is Better.NEITHER:
         moved = abs(effect) > tolerance and (low > 0 or high < 0)
         if moved:
