@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -64,7 +65,7 @@ def _text(stored: Stored, arguments: argparse.Namespace) -> str:
     to_terminal = arguments.output is None and sys.stdout.isatty()
     lines = terminal.render(
         judgement,
-        color=to_terminal,
+        color=to_terminal and not os.environ.get("NO_COLOR"),
         width=shutil.get_terminal_size((100, 24)).columns if to_terminal else 100,
         verbosity=-1 if arguments.quiet else arguments.verbose,
         reproduce=_reproduce(judgement),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tpgate.report.rows import Row, basis, clean, rows_of, tally
-from tpgate.stats.verdict import Judgement, Verdict
+from tpgate.stats.verdict import Judgement, Verdict, severity
 
 BUDGET = 1024 * 1024
 """Bytes of a step summary: GitHub drops the whole summary where it is longer."""
@@ -62,8 +62,6 @@ def render(judgement: Judgement, *, reproduce: str | None = None, budget: int = 
 
 def render_all(judgements: Sequence[Judgement], *, budget: int = BUDGET) -> str:
     """Return one summary of several scenarios, the worst first, each within its share of the budget."""
-    from tpgate.stats.verdict import severity
-
     ordered = sorted(judgements, key=lambda judgement: severity(judgement.verdict))
     share = budget // max(len(ordered), 1) - 2
     return "\n\n".join(render(judgement, budget=share) for judgement in ordered)
