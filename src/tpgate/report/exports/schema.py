@@ -29,8 +29,14 @@ def result_schema() -> dict[str, Any]:
         },
         "required": ["$schema", "tool", "result", "judgement"],
         "additionalProperties": False,
-        "$defs": components,
+        "$defs": {name: _first_paragraph(form) for name, form in components.items()},
     }
+
+
+def _first_paragraph(form: dict[str, Any]) -> dict[str, Any]:
+    """The form with the sentence that says what it is, without the Python side's list of attributes."""
+    words = str(form.get("description", "")).split("\n\n")[0]
+    return {**form, "description": " ".join(words.split())}
 
 
 def schema_text() -> str:
