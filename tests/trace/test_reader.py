@@ -11,8 +11,8 @@ from tracefile import GEMM, NCCL, NORM, event, kernel, launch
 
 from tpgate.errors import TraceError
 from tpgate.trace import reader, stream
-from tpgate.trace.collect import nanoseconds
 from tpgate.trace.complete import incompleteness
+from tpgate.trace.decode import INVALID, nanoseconds, times
 from tpgate.trace.reader import named_rank, read
 
 TRICKY = 'void a::b<"kernel", \\"cat\\": \\"kernel\\"> {lambda()#1}'
@@ -35,7 +35,7 @@ def test_every_layout_is_read_the_same(tmp_path, layout, suffix):
     assert trace.duration_ns.tolist() == [17250, 2000, 1500, 500]
     assert trace.streams.tolist() == [7, 13, 13, 7]
     assert trace.kinds.tolist() == [0, 0, 1, 2]
-    assert trace.launches == {11: (-8514, -5514)}
+    assert [column.tolist() for column in trace.launches] == [[11], [-8514], [-5514]]
     assert (trace.rank, trace.named_rank, trace.world_size) == (2, 2, 4)
     assert trace.device_name == "Test GPU"
     assert trace.defects.dropped == 0
@@ -52,7 +52,7 @@ def test_an_unusual_order_of_keys_is_counted_and_decoded_all_the_same(tmp_path):
     assert np.array_equal(slow.start_ns, fast.start_ns)
     assert np.array_equal(slow.correlations, fast.correlations)
     assert slow.names == fast.names
-    assert slow.launches == fast.launches
+    assert [c.tolist() for c in slow.launches] == [c.tolist() for c in fast.launches]
 
 
 def test_a_single_event_in_an_unusual_order_sends_the_whole_file_the_slow_way(tmp_path):
@@ -89,6 +89,8 @@ def test_events_across_the_ends_of_chunks_are_not_lost(tmp_path, monkeypatch, ch
 )
 def test_the_part_below_a_microsecond_is_kept(text, expected):
     assert nanoseconds(text) == expected
+    assert times([text]).tolist() == [expected]
+    assert times([text, b"NaN", b"1.5"]).tolist() == [expected, INVALID, 1500]
 
 
 def test_impossible_events_are_set_aside_and_counted(tmp_path):

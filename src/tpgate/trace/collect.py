@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tpgate.trace.events import Defects, Ints, Kind, Step, Trace
+from tpgate.trace.decode import INVALID, correlations, integers, times
+from tpgate.trace.events import Defects, Ints, Kind, Launches, Step, Trace
 
 Row = tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes]
 """Category, name, pid, tid, ts, dur, args: the raw bytes of one event; ts is empty where the event did not fit."""
@@ -25,35 +26,13 @@ _KINDS = {
     b"gpu_memset": Kind.SET,
     b"Memset": Kind.SET,
 }
+_LAUNCHES = frozenset((b"cuda_runtime", b"cuda_driver"))
 _STEP = re.compile(rb"step\[([A-Z_]+)(?:[^\]]*?\bbs=(\d+))?")
-_CORRELATION = b'"correlation":'
+_CODES = {"name": "i", "kind": "b", "start": "q", "dur": "q", "stream": "q", "device": "i", "corr": "q"}
+_TYPES: dict[str, Any] = {key: np.dtype(code) for key, code in _CODES.items()}
 _LONG_NS = 5_000_000
 _LAST_NS = 100_000_000
-_UNSEEN = -(1 << 62)
-
-
-def nanoseconds(text: bytes) -> int:
-    """Return a time in microseconds, as the file writes it, in ns; its fraction is kept.
-
-    Raises:
-        ValueError: It is no finite number.
-        OverflowError: It is infinite.
-    """
-    whole, _, fraction = text.partition(b".")
-    if whole.isdigit():
-        if len(fraction) == 3 or not fraction:
-            return int(whole) * 1000 + int(fraction or b"0")
-        if fraction.isdigit():
-            return int(whole) * 1000 + round(int(fraction[:9].ljust(9, b"0")) / 1e6)
-    return round(float(text.strip(b'"')) * 1e3)
-
-
-def _integer_after(args: bytes, key: bytes) -> int:
-    at = args.find(key)
-    if at < 0:
-        return -1
-    text = args[at + len(key) : at + len(key) + 22].split(b",", 1)[0].strip(b' \n\r\t"')
-    return int(text) if text.isdigit() else -1
+Columns = dict[str, Ints]
 
 
 class Collector:
@@ -68,8 +47,8 @@ class Collector:
         self.rows = 0
         self.gpu_events = 0
         self._names: dict[bytes, int] = {}
-        self._columns = {key: array("q") for key in ("name", "kind", "start", "dur", "stream", "device", "corr")}
-        self._launches: dict[int, tuple[int, int]] = {}
+        self._columns = {key: array(code) for key, code in _CODES.items()}
+        self._launches = (array("q"), array("q"), array("q"))
         self._steps: dict[bool, list[tuple[str, int | None, int, int]]] = {True: [], False: []}
         self._negative = 0
         self._not_finite = 0
@@ -77,80 +56,88 @@ class Collector:
     def add(self, rows: Iterable[Row]) -> int:
         """Take some events; return how many did not have the expected order of keys."""
         missed = 0
-        columns = self._columns
-        names = self._names
-        put = [columns[key].append for key in ("name", "kind", "start", "dur", "stream", "device", "corr")]
-        for category, name, pid, tid, ts, dur, args in rows:
-            if not ts:
+        gpu: list[Row] = []
+        launches: list[Row] = []
+        for row in rows:
+            category = row[0]
+            if not row[4]:
                 missed += 1
-                continue
-            self.rows += 1
-            kind = _KINDS.get(category)
-            if kind is None:
-                self._host(category, name, ts, dur, args)
-                continue
-            self.gpu_events += 1
-            try:
-                start, length = nanoseconds(ts), nanoseconds(dur)
-            except (ValueError, OverflowError):
-                self._not_finite += 1
-                continue
-            if length < 0:
-                self._negative += 1
-                continue
-            identity = names.get(name)
-            if identity is None:
-                identity = names[name] = len(names)
-            stream = tid if tid.isdigit() else b"-1"
-            device = pid if pid.isdigit() else b"-1"
-            correlation = _integer_after(args, _CORRELATION)
-            for append, value in zip(
-                put, (identity, kind, start, length, int(stream), int(device), correlation), strict=True
-            ):
-                append(value)
+            elif category in _KINDS:
+                gpu.append(row)
+            elif category in _LAUNCHES:
+                launches.append(row)
+            elif row[1].startswith(b"step["):
+                self._step(row)
+        self.rows += len(gpu) + len(launches)
+        if gpu:
+            self._gpu(gpu)
+        if launches:
+            self._launch(launches)
         return missed
 
-    def _host(self, category: bytes, name: bytes, ts: bytes, dur: bytes, args: bytes) -> None:
-        launch = category in (b"cuda_runtime", b"cuda_driver")
-        step = None if launch else _STEP.match(name)
-        if not launch and step is None:
-            return
-        try:
-            start, length = nanoseconds(ts), nanoseconds(dur)
-        except (ValueError, OverflowError):
-            return
-        if step is not None:
-            batch = int(step[2]) if step[2] else None
-            self._steps[category.startswith(b"gpu")].append((step[1].decode(), batch, start, length))
-        elif (correlation := _integer_after(args, _CORRELATION)) >= 0:
-            self._launches[correlation] = (start, start + length)
+    def _gpu(self, rows: list[Row]) -> None:
+        self.gpu_events += len(rows)
+        categories, names, pids, tids, starts, durations, args = zip(*rows, strict=True)
+        known = self._names
+        for name in dict.fromkeys(names):
+            known.setdefault(name, len(known))
+        start, length = times(starts), times(durations)
+        broken = (start == INVALID) | (length == INVALID)
+        negative = ~broken & (length < 0)
+        self._not_finite += int(broken.sum())
+        self._negative += int(negative.sum())
+        found: dict[str, Any] = {
+            "name": [known[name] for name in names],
+            "kind": [_KINDS[category] for category in categories],
+            "start": start,
+            "dur": length,
+            "stream": integers(tids),
+            "device": integers(pids),
+            "corr": correlations(args),
+        }
+        keep = ~(broken | negative)
+        for key, column in self._columns.items():
+            column.frombytes(np.asarray(found[key], dtype=_TYPES[key])[keep].tobytes())
+
+    def _launch(self, rows: list[Row]) -> None:
+        ids, start, length = (
+            correlations([row[6] for row in rows]),
+            times([row[4] for row in rows]),
+            times([row[5] for row in rows]),
+        )
+        keep = (ids >= 0) & (start != INVALID) & (length != INVALID)
+        for column, values in zip(self._launches, (ids, start, start + length), strict=True):
+            column.frombytes(values[keep].tobytes())
+
+    def _step(self, row: Row) -> None:
+        match = _STEP.match(row[1])
+        start, length = times([row[4], row[5]]) if match else (INVALID, INVALID)
+        if match is not None and INVALID not in (start, length):
+            batch = int(match[2]) if match[2] else None
+            self._steps[row[0].startswith(b"gpu")].append((match[1].decode(), batch, int(start), int(length)))
 
     def finish(self, *, path: Path, base_ns: int, defects: Defects, **more: Any) -> Trace:  # noqa: ANN401
         """Return the trace: events in order of start, duplicates and impossible durations set aside and counted."""
-        data = {key: np.array(column, dtype=np.int64) for key, column in self._columns.items()}
+        data: Columns = {key: np.frombuffer(column, dtype=_TYPES[key]) for key, column in self._columns.items()}
         names = tuple(_text(name) for name in self._names)
         data, duplicate = _distinct(data)
         data, absurd = _bounded(data)
         origin = int(data["start"][0]) if len(data["start"]) else 0
-        data["start"] = data["start"] - origin
         steps = {
             on_gpu: tuple(Step(stage, batch, start - origin, length) for stage, batch, start, length in found)
             for on_gpu, found in self._steps.items()
         }
-        wanted = set(np.unique(data["corr"]).tolist())
         return Trace(
             path=path,
             names=names,
             name_ids=data["name"],
             kinds=data["kind"],
-            start_ns=data["start"],
+            start_ns=data["start"] - origin,
             duration_ns=data["dur"],
             streams=data["stream"],
             devices=data["device"],
             correlations=data["corr"],
-            launches={
-                key: (start - origin, end - origin) for key, (start, end) in self._launches.items() if key in wanted
-            },
+            launches=self._launches_of(data["corr"], origin),
             gpu_steps=steps[True],
             host_steps=steps[False],
             origin_ns=origin + base_ns,
@@ -159,6 +146,13 @@ class Collector:
             ),
             **more,
         )
+
+    def _launches_of(self, wanted: Ints, origin: int) -> Launches:
+        """Return the launches of the GPU events that were kept, by correlation id."""
+        ids, starts, ends = (np.frombuffer(column, dtype=np.int64) for column in self._launches)
+        keep = np.flatnonzero(np.isin(ids, wanted))
+        order = keep[np.argsort(ids[keep], kind="stable")]
+        return Launches(ids[order], starts[order] - origin, ends[order] - origin)
 
 
 def _text(name: bytes) -> str:
@@ -170,7 +164,7 @@ def _text(name: bytes) -> str:
     return name.decode(errors="replace")
 
 
-def _distinct(data: dict[str, Ints]) -> tuple[dict[str, Ints], int]:
+def _distinct(data: Columns) -> tuple[Columns, int]:
     """Order by start (then stream), and keep one of several equal events."""
     if not len(data["start"]):
         return data, 0
@@ -184,7 +178,7 @@ def _distinct(data: dict[str, Ints]) -> tuple[dict[str, Ints], int]:
     return {key: column[keep] for key, column in data.items()}, int(same.sum())
 
 
-def _bounded(data: dict[str, Ints]) -> tuple[dict[str, Ints], int]:
+def _bounded(data: Columns) -> tuple[Columns, int]:
     """Shorten events that overrun the next start on their stream by far; drop a last one that is impossibly long.
 
     An event is far too long if it overruns the next one's start on its own stream by more than 5 ms and more than
@@ -200,12 +194,12 @@ def _bounded(data: dict[str, Ints]) -> tuple[dict[str, Ints], int]:
     same = (data["stream"][order][1:] == data["stream"][order][:-1]) & (
         data["device"][order][1:] == data["device"][order][:-1]
     )
-    room = np.full(count, _UNSEEN, dtype=np.int64)
+    room = np.full(count, INVALID, dtype=np.int64)
     room[:-1][same] = (start[1:] - start[:-1])[same]
     over = dur - room
-    clip = (room != _UNSEEN) & (over > _LONG_NS) & (over * 2 > dur)
+    clip = (room != INVALID) & (over > _LONG_NS) & (over * 2 > dur)
     median = float(np.median(dur))
-    drop = (room == _UNSEEN) & (dur > _LAST_NS) & (dur > 100 * median)
+    drop = (room == INVALID) & (dur > _LAST_NS) & (dur > 100 * median)
     if not clip.any() and not drop.any():
         return data, 0
     fixed = dur.copy()

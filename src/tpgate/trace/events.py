@@ -5,11 +5,31 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+"""Integers; times are 64 bits wide, identities may be kept in fewer."""
+
+
+class Launches(NamedTuple):
+    """The host's launching calls: parallel arrays in ascending order of ``ids``, the correlation ids.
+
+    ``starts`` and ``ends`` are in ns since the trace's origin.
+    """
+
+    ids: Ints
+    starts: Ints
+    ends: Ints
+
+    def ends_of(self, wanted: Ints, missing: int) -> Ints:
+        """Return the end of the call that launched each of some correlation ids, ``missing`` where it is not there."""
+        if not len(self.ids):
+            return np.full(len(wanted), missing, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
+        return np.where(self.ids[at] == wanted, self.ends[at], missing)
 
 
 class Kind(enum.IntEnum):
@@ -77,7 +97,7 @@ class Trace:
         streams: Stream of each event, int64 of length n.
         devices: Device of each event, int64 of length n.
         correlations: Correlation id of each event, -1 where there is none; kernels of one graph launch share it.
-        launches: Correlation id to (start, end) in ns of the host's call that launched it.
+        launches: The host's calls that launched them.
         gpu_steps: Annotated steps on the GPU's time line.
         host_steps: Annotated steps on the host's time line.
         origin_ns: What was subtracted from every time, base time included, so that ranks can be laid side by side.
@@ -99,7 +119,7 @@ class Trace:
     streams: Ints
     devices: Ints
     correlations: Ints
-    launches: dict[int, tuple[int, int]]
+    launches: Launches
     gpu_steps: tuple[Step, ...] = ()
     host_steps: tuple[Step, ...] = ()
     origin_ns: int = 0

@@ -49,9 +49,7 @@ def find_idle(trace: Trace, busy: Intervals) -> Idle:
         return Idle(0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     following = np.searchsorted(trace.start_ns, gaps.ends, side="left")
     missing = -(1 << 62)
-    launched = np.array(
-        [trace.launches.get(int(key), (missing, missing))[1] for key in trace.correlations[following]], dtype=np.int64
-    )
+    launched = trace.launches.ends_of(trace.correlations[following], missing)
     known = launched != missing
     late = known & (launched > gaps.starts)
     return Idle(

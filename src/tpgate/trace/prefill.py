@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tpgate.trace.events import Ints, Trace
+from tpgate.trace.events import Ints, Launches, Trace
 
 
 def without_prefill(trace: Trace) -> tuple[Trace, int]:
@@ -38,7 +38,11 @@ def without_prefill(trace: Trace) -> tuple[Trace, int]:
             streams=trace.streams[keep],
             devices=trace.devices[keep],
             correlations=trace.correlations[keep],
-            launches=_launches(trace, starts, stops),
+            launches=Launches(
+                trace.launches.ids,
+                _moved(trace.launches.starts, starts, stops),
+                _moved(trace.launches.ends, starts, stops),
+            ),
         ),
         int((stops - starts).sum()),
     )
@@ -57,12 +61,3 @@ def _moved(times: Ints, starts: Ints, stops: Ints) -> Ints:
     moved = times - before[at]
     moved[inside] = starts[at[inside] - 1] - before[at[inside] - 1]
     return moved
-
-
-def _launches(trace: Trace, starts: Ints, stops: Ints) -> dict[int, tuple[int, int]]:
-    if not trace.launches:
-        return {}
-    keys = list(trace.launches)
-    times = np.array([trace.launches[key] for key in keys], dtype=np.int64)
-    first, second = _moved(times[:, 0].copy(), starts, stops), _moved(times[:, 1].copy(), starts, stops)
-    return {key: (int(a), int(b)) for key, a, b in zip(keys, first, second, strict=True)}
