@@ -138,6 +138,7 @@ def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int
             vocabulary=target.vocabulary,
             salt=target.salt,
             processes=processes,
+            stall_timeout_s=target.stall_timeout_s,
             progress=paced(load.cell, progress),
         )
     finally:

@@ -22,7 +22,7 @@ from tpgate.measure.client import scenario_values
 from tpgate.measure.conditions import host_doubts
 from tpgate.measure.profile import profile_cell, trace_values
 from tpgate.measure.result import Doubt, Identity, Launch, Run
-from tpgate.measure.target import Progress, Target
+from tpgate.measure.target import STALL_TIMEOUT_S, Progress, Target
 from tpgate.server import process
 from tpgate.server.model_folder import prepare
 from tpgate.specs import SCENARIO_CELL, LoadSpec, Pairs, Scenario
@@ -188,6 +188,7 @@ def _measure(
             tensor_parallel=scenario.server.tensor_parallel,
             gpus=gpus,
             client_lag_limit=float(dict(scenario.settings).get("client_lag_limit", LAG_LIMIT)),
+            stall_timeout_s=float(dict(scenario.settings).get("stall_timeout_s", STALL_TIMEOUT_S)),
             salt="" if settings.attach_url is None else state.launch.launch_id,
         )
         wanted = [load for load in scenario.cells if not settings.cells or load.cell in settings.cells]
@@ -223,7 +224,7 @@ def _profile(
             steps=scenario.profile_steps,
             ranks=target.tensor_parallel,
             activities=("GPU",) if scenario.server.device == "cuda" else ("CPU",),
-            deadline_s=_PROFILE_DEADLINE_S,
+            deadline_s=float(dict(scenario.settings).get("profile_deadline_s", _PROFILE_DEADLINE_S)),
         )
         values, doubts, details = trace_values(profile)
         run = msgspec.structs.replace(

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from tpgate.load.health import LAG_LIMIT
 
+STALL_TIMEOUT_S = 60.0
+"""Seconds without any byte from the server after which a load is given up, unless a scenario says otherwise."""
+
 Progress = Callable[[str], None]
 """Told what goes on, in words."""
 
@@ -37,6 +40,7 @@ class Target:
         tensor_parallel: Ranks.
         gpus: UUIDs of the GPUs that the server was given; empty on a CPU engine.
         client_lag_limit: Largest delay of the client's loop (99th percentile), as a share of the time per token.
+        stall_timeout_s: Seconds without any byte from the server that end a load.
         salt: Makes the prompts of this launch differ from those of another launch on the same server.
     """
 
@@ -46,4 +50,5 @@ class Target:
     tensor_parallel: int
     gpus: tuple[str, ...] = ()
     client_lag_limit: float = LAG_LIMIT
+    stall_timeout_s: float = STALL_TIMEOUT_S
     salt: str = ""

@@ -40,7 +40,14 @@ def warm(target: Target, load: LoadSpec, *, processes: int, progress: Progress) 
     seconds: list[float] = []
     for number in range(ROUNDS):
         salt = f"{target.salt}warm{number}"
-        result = drive(target.server.url, wave, vocabulary=target.vocabulary, salt=salt, processes=processes)
+        result = drive(
+            target.server.url,
+            wave,
+            vocabulary=target.vocabulary,
+            salt=salt,
+            processes=processes,
+            stall_timeout_s=target.stall_timeout_s,
+        )
         seconds.append((result.ended_ns - result.started_ns) / 1e9)
         if result.stalled or (number and max(seconds[-2:]) < CLOSE * min(seconds[-2:])):
             break

@@ -32,7 +32,7 @@ STANDIN = Scenario(
         tensor_parallel=RANKS,
         device="cpu",
         options=pairs(step_ms=4.0, per_request_ms=0.25, prefill_ms=3.0, layers=LAYERS, vocabulary=2048),
-        startup_timeout_s=20.0,
+        startup_timeout_s=10.0,
         engine="standin",
     ),
     cells=(_cell(1, 10), _cell(4, 16), _cell(8, 24)),
@@ -52,6 +52,7 @@ STANDIN = Scenario(
     profile_cells=("c8",),
     profile_steps=8,
     # The client has no core of its own on a small machine: its stamps may be late by two steps.
-    settings=pairs(client_lag_limit=2.0),
+    # A server that hangs, and a trace that never comes, are given up soon.
+    settings=pairs(client_lag_limit=2.0, stall_timeout_s=4.0, profile_deadline_s=10.0),
 )
 """A TP4 server with 4 ms decode steps: every gate of it is turned red by a fault of the table."""
