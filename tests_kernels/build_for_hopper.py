@@ -57,10 +57,7 @@ def shared(block_h: int, block_n: int, warps: int, stages: int, cache: str = "*b
 
 
 def main() -> None:
-    hopper = [
-        build(GluonASTSource, mla_hopper_kernel, WIDTHS | {"BLOCK_N": 64, "SPLITS": splits}, warps=8)
-        for splits in (1, 4)
-    ]
+    hopper = [build(GluonASTSource, mla_hopper_kernel, {"SPLITS": splits}, warps=8) for splits in (1, 4)]
     found = {
         "hopper": hopper[0],
         "hopper-split": hopper[1],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -50,6 +52,25 @@ def measure_copies(size: int = 1 << 30, samples: int = 8) -> tuple[CopyRate, ...
     return tuple(found)
 
 
+def prepare_copy(path: str, size: int) -> tuple[Callable[[], None], int]:
+    """Return a call that copies once and waits, and its bytes; ``path`` is ``h2d`` or ``d2h``.
+
+    Raises:
+        HostError: There is no CUDA device, or the path is another.
+    """
+    if not torch.cuda.is_available() or path not in ("h2d", "d2h"):
+        raise HostError(f"copy {path}: no CUDA device, or no such path", expected="a device, and h2d or d2h")
+    host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    device = torch.empty(size, dtype=torch.uint8, device="cuda:0")
+    source, target = (host, device) if path == "h2d" else (device, host)
+
+    def copy() -> None:
+        target.copy_(source, non_blocking=True)
+        torch.cuda.synchronize()
+
+    return copy, size
+
+
 def _rate(path: str, target: torch.Tensor, source: torch.Tensor, samples: int, *, peer: bool | None = None) -> CopyRate:
     device = source.device if source.is_cuda else target.device
     with torch.cuda.device(device):
@@ -57,3 +78,15 @@ def _rate(path: str, target: torch.Tensor, source: torch.Tensor, samples: int, *
             [lambda: target.copy_(source, non_blocking=True)], device=str(device), samples=samples, graph=False
         )
     return CopyRate(path, source.numel(), source.numel() / timing.median_s, peer)
+
+
+def main() -> int:
+    """Print the bandwidth of every path of this machine."""
+    for rate in measure_copies():
+        peer = {None: "", True: " (peer to peer)", False: " (through the host)"}[rate.peer]
+        sys.stdout.write(f"{rate.path:8s} {rate.bytes_per_s / 1e9:8.1f} GB/s{peer}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

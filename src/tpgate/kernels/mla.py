@@ -152,9 +152,11 @@ def hopper_call(inputs: MlaInputs, tile: Tile) -> Call:
         ConfigError: The cache is not bfloat16, or the tile is not 64 heads by 64 tokens on 8 warps.
     """
     shape = inputs.shape
-    if shape.cache != "bf16" or (tile.block_h, tile.block_n, tile.warps) != (64, 64, 8):
+    fits = shape.cache == "bf16" and (shape.latent, shape.rope) == (512, 64)
+    if not fits or (tile.block_h, tile.block_n, tile.warps) != (64, 64, 8):
         raise ConfigError(
-            f"Hopper kernel: tile {tile.name} on a {shape.cache} cache", expected="h64n64 on 8 warps, a bf16 cache"
+            f"Hopper kernel: tile {tile.name}, {shape.latent} + {shape.rope} elements of {shape.cache} a token",
+            expected="h64n64 on 8 warps, 512 + 64 elements of bf16, a bf16 cache",
         )
     partial, lse = _partials(inputs, tile)
     grid = (-(-shape.heads // tile.block_h), tile.splits, shape.batch)
@@ -174,9 +176,6 @@ def hopper_call(inputs: MlaInputs, tile: Tile) -> Call:
             shape.heads,
             shape.topk,
             cut(shape.topk, tile.splits, tile.block_n),
-            LATENT=shape.latent,
-            ROPE=shape.rope,
-            BLOCK_N=tile.block_n,
             SPLITS=tile.splits,
             num_warps=tile.warps,
         )

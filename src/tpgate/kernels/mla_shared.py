@@ -7,28 +7,22 @@ import triton.language as tl
 
 
 @triton.jit
+def softmax_step(logits, top):
+    """One tile of an online softmax in base 2: weights, the factor for what was summed before, and the new maximum.
+
+    A row of which nothing was seen so far keeps minus infinity as its maximum, weights of 0 and no NaN.
+    """
+    new_top = tl.maximum(top, tl.max(logits, axis=1))
+    anchor = tl.where(new_top == float("-inf"), 0.0, new_top)
+    return tl.exp2(logits - anchor[:, None]), tl.exp2(top - anchor), new_top
+
+
+@triton.jit
 def mla_shared_kernel(
-    q_ptr,
-    cache_ptr,
-    index_ptr,
-    length_ptr,
-    out_ptr,
-    partial_ptr,
-    lse_ptr,
-    scale_log2,
-    value_scale,
-    slots,
-    heads,
-    topk,
-    split_len,
-    LATENT: tl.constexpr,
-    ROPE: tl.constexpr,
-    BLOCK_H: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    SPLITS: tl.constexpr,
-    COMPUTE: tl.constexpr,
-    STAGES: tl.constexpr,
-):
+    q_ptr, cache_ptr, index_ptr, length_ptr, out_ptr, partial_ptr, lse_ptr, scale_log2, value_scale, slots,
+    heads, topk, split_len, LATENT: tl.constexpr, ROPE: tl.constexpr, BLOCK_H: tl.constexpr,
+    BLOCK_N: tl.constexpr, SPLITS: tl.constexpr, COMPUTE: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
     """One block of heads, one row of the batch, one part of its top-k list.
 
     Grid: (head blocks, splits, batch). With one split the result goes to ``out``; with more, an unnormalised-by-others
@@ -65,14 +59,10 @@ def mla_shared_kernel(
         logits = tl.dot(q_latent, tl.trans(kv))
         logits = tl.dot(q_rope, tl.trans(k_rope), logits) * scale_log2
         logits = tl.where(good[None, :], logits, float("-inf"))
-        new_top = tl.maximum(top, tl.max(logits, axis=1))
-        anchor = tl.where(new_top == float("-inf"), 0.0, new_top)
-        weights = tl.exp2(logits - anchor[:, None])
-        shrink = tl.exp2(top - anchor)
+        weights, shrink, top = softmax_step(logits, top)
         total = total * shrink + tl.sum(weights, axis=1)
         acc = acc * shrink[:, None]
         acc = tl.dot(weights.to(COMPUTE), kv, acc)
-        top = new_top
 
     result = acc * (value_scale / tl.where(total == 0.0, 1.0, total))[:, None]
     if SPLITS == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -13,7 +14,7 @@ from tpgate.kernels import peers
 from tpgate.kernels.ceilings import measure_peaks
 from tpgate.kernels.choice import MAKERS, NAIVE, choose, device_facts
 from tpgate.kernels.inputs import MlaInputs, make_inputs, spoil_slot
-from tpgate.kernels.mla import Tile, bytes_requested
+from tpgate.kernels.mla import Call, Tile, bytes_requested
 from tpgate.kernels.reference import check_error, mla_reference, relative_error, worst_row_error
 from tpgate.kernels.results import KernelSession, KernelTiming, ShapeResult
 from tpgate.kernels.roofline import Peaks
@@ -66,6 +67,47 @@ def measure_shape(shape: MlaShape, device: str, *, naive: bool, others: bool, sa
     slow = time_kernel("naive", sets, NAIVE, device, samples=max(1, samples // 2)) if naive else None
     found, absent = _others(sets, device, samples) if others else ((), ())
     return ShapeResult(shape, fast, slow, found, absent)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked kernel on rotated inputs, ready to be called by somebody else's timer.
+
+    Attributes:
+        calls: One call a set of inputs.
+        facts: Kernel, tile, errors, bytes and operations: what a reader needs beside a time.
+    """
+
+    calls: tuple[Call, ...]
+    facts: dict[str, str | float]
+
+    @staticmethod
+    def finish(call: Call) -> None:
+        """Make one call and wait for its end."""
+        call()
+        torch.cuda.synchronize()
+
+
+def prepare(shape: MlaShape, device: str) -> Prepared:
+    """Return the chosen head-shared kernel of ``shape``, checked, with its rotated inputs.
+
+    Raises:
+        TpgateError: The kernel is wrong on this device.
+    """
+    kernel, tile = choose(shape, capability=device_facts(device)[0], processors=device_facts(device)[1])
+    error, row_error = check_kernel(kernel, shape, tile, device)
+    count = rotations(shape.gathered_bytes, device)
+    sets = [make_inputs(shape, device=device, seed=seed) for seed in range(count)]
+    facts: dict[str, str | float] = {
+        "kernel": kernel,
+        "tile": tile.name,
+        "relative_error": error,
+        "row_error": row_error,
+        "flops": shape.flops,
+        "least_bytes": shape.least_bytes,
+        "reread_factor": bytes_requested(shape, tile) / shape.least_bytes,
+    }
+    return Prepared(tuple(MAKERS[kernel](inputs, tile) for inputs in sets), facts)
 
 
 def measure_session(

@@ -204,5 +204,8 @@ def _sheet(device_name: str) -> dict[str, Any] | None:
 
 def _details(result: ShapeResult, peaks: Peaks) -> dict[str, Any]:
     bound = bound_of(result.shape, peaks)
-    timings = [asdict(timing) for timing in (*_timings(result), *result.others)]
-    return {"bound": asdict(bound), "timings": timings, "absent": dict(result.absent)}
+    timings = [*_timings(result), *result.others]
+    found: dict[str, Any] = msgspec.json.decode(
+        msgspec.json.encode({"bound": bound, "timings": timings, "absent": dict(result.absent)})
+    )
+    return found

@@ -10,6 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from tpgate.campaign import Outcome
     from tpgate.plugin.gate import Perf
+    from tpgate.plugin.kernels import Kernels
     from tpgate.specs import Scenario
 
 
@@ -59,6 +60,15 @@ def serving(request: pytest.FixtureRequest) -> Serving:
 
     scenario: Scenario = request.param
     return Serving(scenario, session_of(request.config).outcome(scenario))
+
+
+@pytest.fixture(scope="session")
+def kernels(request: pytest.FixtureRequest) -> Kernels:
+    """Kernel suites: ``perf.check(kernels.run(suite, cell), "kernel_time")``; a suite is measured once."""
+    from tpgate.plugin.kernels import Kernels
+    from tpgate.plugin.session import session_of
+
+    return Kernels(session_of(request.config))
 
 
 @pytest.fixture
