@@ -107,7 +107,7 @@ def test_a_starved_client_is_doubted(monkeypatch):
     with ScriptedServer(paced) as server:
         result = drive(server.url, load, vocabulary=2048)
     found = {check for check, _, _ in client_doubts(result.health, 0.004)}
-    assert found >= {"client_cpu", "client_lag", "client_late_stamps"}
+    assert found >= {"client_lag", "client_late_stamps"}
     assert result.health.late_stamps > 0.3
 
 
