@@ -16,7 +16,7 @@ except ImportError:
     _zlib = zlib
 _CORRUPT: tuple[type[Exception], ...] = (zlib.error, _zlib.error)
 
-CHUNK_BYTES = 1 << 22
+CHUNK_BYTES = 1 << 20
 _PACKED_BYTES = 1 << 18
 LIMIT_BYTES = 8 << 30
 """Uncompressed size above which a trace is refused: a guard against a gzip bomb and against a capture gone wild."""
