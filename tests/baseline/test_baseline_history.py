@@ -70,3 +70,8 @@ def test_a_verdict_does_not_depend_on_its_history(history):
     assert remember(series(THROUGHPUT, {"c1": QUIET}), "OK", history.path) is None
     history.path.write_bytes(b"broken " * 300)
     assert "not in the history" in remember(series(THROUGHPUT, {"c1": QUIET}), "OK", history.path)
+
+
+def test_an_experiment_is_no_history_of_its_scenario(history):
+    assert history.append(series(THROUGHPUT, {"c1": QUIET}, experiment=("x=1",))) == 0
+    assert not history.path.exists()

@@ -60,6 +60,16 @@ def test_a_worse_value_is_named_and_refused_even_where_others_became_better():
     assert "better" in rows[-1]
 
 
+def test_a_value_of_zero_is_unchanged_and_one_that_appears_is_worse():
+    def shares(value: float, first: int):
+        cells = {"c1": {"nccl_share": value}}
+        return result([launch(first + i, cells) for i in range(3)], {"nccl_share": 0.2})
+
+    old = _plan(None, shares(0.0, 0)).baseline
+    assert "unchanged" in "\n".join(table(_plan(old, shares(0.0, 50)).changes))
+    assert [one.name for one in _plan(old, shares(0.1, 50)).unexplained] == ["c1:nccl_share"]
+
+
 def test_a_baseline_does_not_creep_by_less_than_the_tolerance():
     old = _plan(None, _source()).baseline
     made = _plan(old, _source(scaled(QUIET, 0.975), first=50))

@@ -28,7 +28,7 @@ class Change:
         metric: Metric name.
         before: Median of the old launches, or None where the check is new.
         after: Median of the new launches.
-        effect: Worsening, a fraction, positive is worse; None where the check is new or was 0.
+        effect: Worsening, a fraction, positive is worse; infinite where it was 0, None where the check is new.
         noise: Change that noise explains, a fraction.
         gated: Whether the check is promised.
         launches: New launches behind ``after``.
@@ -64,7 +64,9 @@ def _noise(old: Sequence[float], new: Sequence[float], floor: float) -> float:
 
     A refresh is stricter than the gate: or a baseline would creep by almost a tolerance at every refresh.
     """
-    sigma = max(relative_scale(old, floor, CONFIDENCE)[0], relative_scale(new, floor, CONFIDENCE)[0])
+    scales = [relative_scale(values, floor, CONFIDENCE) for values in (old, new)]
+    measured = [sigma for sigma, is_measured in scales if is_measured]
+    sigma = max(measured or [sigma for sigma, _ in scales])
     return max(LEAST_CHANGE, _Z * standard_error(sigma, len(old), len(new)))
 
 
@@ -80,12 +82,17 @@ def changes(old: Baseline | None, new: Baseline) -> list[Change]:
         if after is None:
             continue
         stored = [] if old is None else old.values(cell, name)
-        effect = worsening(after, before, definition.better) if before else None
+        effect = None if before is None else worsening(after, before, definition.better)
         if before is not None and abs(after - before) <= definition.absolute_floor:
-            effect = 0.0 if before else None
+            effect = 0.0
         noise = _noise(stored, fresh, definition.noise_floor) if stored else 0.0
         found.append(Change(cell, name, before, after, effect, noise, (cell, name) in gated, len(fresh)))
-    return sorted(found, key=lambda one: (not one.gated, one.effect is None, -(one.effect or 0.0)))
+    order = {cell: index for index, cell in enumerate(new.cells)}
+
+    def place(one: Change) -> tuple[bool, bool, float, int, str]:
+        return not one.gated, one.effect is None, -(one.effect or 0.0), order.get(one.cell, len(order)), one.metric
+
+    return sorted(found, key=place)
 
 
 def _word(change: Change, accepted: frozenset[str]) -> str:
@@ -114,9 +121,10 @@ def table(found: Sequence[Change], accepted: frozenset[str] = frozenset(), *, ob
         if not (one.gated or observed):
             continue
         unit = metric(one.metric).unit
+        noise = f"±{one.noise:.1%}" if one.effect is not None else "—"
         raw = None if not one.before else (one.after - one.before) / abs(one.before)
         lines.append(
             f"| {one.name} | {format_value(one.before, unit)} | {format_value(one.after, unit)} | {format_change(raw)} "
-            f"| ±{one.noise:.1%} | {_word(one, accepted)} | {one.launches} |"
+            f"| {noise} | {_word(one, accepted)} | {one.launches} |"
         )
     return lines

@@ -88,7 +88,9 @@ class History:
             ) from error
 
     def append(self, result: Result, verdict: str | None = None) -> int:
-        """Add the launches of ``result`` that are not there yet; values of void runs and missing ones are left out.
+        """Add the launches of ``result`` that are not there yet.
+
+        Values of void runs and missing ones are left out, and so is an experiment: it is no history of the scenario.
 
         Args:
             result: What was measured, complete or not.
@@ -98,6 +100,8 @@ class History:
             How many launches were new.
         """
         added = 0
+        if result.experiment:
+            return added
         with self._open(write=True) as connection:
             for launch in result.launches:
                 row = (

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _list(launches: list[PastLaunch]) -> list[str]:
     lines = [f"{'recorded':20}  {'scenario':22}  {'hardware':18}  {'commit':10}  {'verdict':12}  launch"]
     lines += [
-        f"{one.recorded_at[:20]:20}  {one.scenario:22}  {one.hardware:18}  {(one.revision or '—')[:10]:10}  "
+        f"{one.recorded_at[:19]:20}  {one.scenario:22}  {one.hardware:18}  {(one.revision or '—')[:10]:10}  "
         f"{one.verdict or '—':12}  {one.launch_id}"
         for one in launches
     ]
@@ -92,7 +92,8 @@ def execute(args: argparse.Namespace) -> int:
     history = History(args.file)
     for path in args.add:
         result = load_result(path)
-        sys.stdout.write(f"{result.result_id}: {history.append(result)} new launches\n")
+        what = "an experiment, left out" if result.experiment else f"{history.append(result)} new launches"
+        sys.stdout.write(f"{result.result_id}: {what}\n")
     if args.add and not (args.drift or args.otava or args.scenario):
         return 0
     for name in args.metric:
