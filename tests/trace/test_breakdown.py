@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -190,3 +191,11 @@ def test_shares_never_exceed_one_and_nothing_is_nan(tmp_path):
         assert 0 <= found.share(name) <= 1
     assert math.isfinite(found.busy_share)
     assert found.busy_share <= 1
+
+
+@pytest.mark.parametrize(("kind", "steps", "source"), [("graph", 8, "CUDA graph"), ("nograph", 3, "common divisor")])
+def test_the_real_steps_are_found_without_the_annotations_too(kind, steps, source):
+    trace = read(GOLDEN / f"h200-llama8b-{kind}-c64-TP-0.trace.json.gz")
+    found = find_steps(replace(trace, gpu_steps=(), host_steps=()))
+    assert (found.count, found.batch) == (steps, None)
+    assert source in found.source
