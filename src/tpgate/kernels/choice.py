@@ -1,4 +1,4 @@
-"""Which head-shared kernel and tile a shape gets; the choices were swept on one H200 (see docs/kernels.md)."""
+"""Which head-shared kernel and tile a shape gets. Chosen from what the compiler made; no device has swept them yet."""
 
 from __future__ import annotations
 
