@@ -118,7 +118,7 @@ class Collector:
 
     def finish(self, *, path: Path, base_ns: int, defects: Defects, **more: Any) -> Trace:  # noqa: ANN401
         """Return the trace: events in order of start, duplicates and impossible durations set aside and counted."""
-        data: Columns = {key: np.frombuffer(column, dtype=_TYPES[key]) for key, column in self._columns.items()}
+        data: Columns = {key: np.frombuffer(self._columns.pop(key), dtype=_TYPES[key]) for key in _CODES}
         names = tuple(_text(name) for name in self._names)
         data, duplicate = _distinct(data)
         data, absurd = _bounded(data)
@@ -170,10 +170,15 @@ def _distinct(data: Columns) -> tuple[Columns, int]:
         return data, 0
     keys = ("name", "dur", "corr", "stream", "device", "start")
     order = np.lexsort([data[key] for key in keys])
-    data = {key: column[order] for key, column in data.items()}
-    same = np.ones(len(order) - 1, dtype=bool)
+    for key in keys:
+        data[key] = data[key][order]
+    data["kind"] = data["kind"][order]
+    del order
+    same = np.ones(len(data["start"]) - 1, dtype=bool)
     for key in keys:
         same &= data[key][1:] == data[key][:-1]
+    if not same.any():
+        return data, 0
     keep = np.concatenate(([True], ~same))
     return {key: column[keep] for key, column in data.items()}, int(same.sum())
 
