@@ -3,8 +3,9 @@
     python benchmarks/trace_reader.py [FOLDER] [--sizes 200,1000] [--hta PYTHON] [--repeat 3]
 
 FOLDER may hold real traces; the largest is measured. Traces of the asked sizes (MB of JSON) are written to a temporary
-folder in kineto's layout, gzipped. Every method runs in a process of its own; the best of some runs is printed with the
-most memory that any of them held. ``--hta`` names a Python that has HolisticTraceAnalysis; it is run once.
+folder in kineto's layout, gzipped. Every method runs in a process of its own, imports not counted; the best of some
+runs is printed with the most memory that any of them held. ``--hta`` names a Python that has HolisticTraceAnalysis; it
+is run once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ HTA = (
     "found.get_gpu_kernel_breakdown(visualize=False)\nfound.get_idle_time_breakdown(visualize=False)\nevents = -1\n"
 )
 AROUND = (
-    "import resource, time\nPATH = {path!r}\nbegan = time.perf_counter()\n{body}"
+    "import resource, time\n{imports}\nPATH = {path!r}\nbegan = time.perf_counter()\n{body}"
     "took = time.perf_counter() - began\n"
     "print('RESULT', took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, events)\n"
 )
@@ -119,7 +120,8 @@ def measure(python: str, body: str, path: Path, repeat: int) -> tuple[float, flo
     """Return the least seconds, the most MB of memory and the events that a method counted, or why there are none."""
     best, memory, events = float("inf"), 0.0, 0
     for _ in range(repeat):
-        script = AROUND.format(path=str(path), body=body)
+        imports = "\n".join(line for line in body.splitlines() if line.startswith(("import ", "from ")))
+        script = AROUND.format(path=str(path), imports=imports, body=body)
         done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=False)
         line = next((text for text in done.stdout.splitlines() if text.startswith("RESULT ")), None)
         if line is None:
