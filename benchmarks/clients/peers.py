@@ -27,12 +27,7 @@ def tokenizer_of(folder: Path) -> Path:
                 {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model}
             )
         )
-        settings = {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": "w1",
-            "eos_token": "w2",
-            "unk_token": "w0",
-        }
+        settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "w1", "eos_token": "w2"}
         (place / "tokenizer_config.json").write_text(json.dumps(settings))
         (place / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": 32000}))
     return place
@@ -68,10 +63,19 @@ def command(name: str, options: argparse.Namespace, url: str, settings: dict[str
     if name == "guidellm":
         data = f"prompt_tokens={settings['input_tokens']},output_tokens={settings['output_tokens']}"
         return [
-            *(options.guidellm or "guidellm", "benchmark", "run", "--target", url, "--model", "m"),
-            *("--processor", tokenizer, "--data", data, "--request-type", "text_completions"),
-            *("--profile", "concurrent", "--rate", str(level), "--max-requests", str(total)),
-            *("--output-dir", str(out), "--outputs", "json", "--disable-console-interactive"),
+            *(
+                options.guidellm or "guidellm",
+                "run",
+                "--disable-console",
+                "--tokenizer",
+                f"kind=hf_auto,model={tokenizer}",
+            ),
+            *(
+                "--backend",
+                f"kind=openai_http,target={url},model=m,request_format=/v1/completions,validate_backend=false",
+            ),
+            *("--profile", f"kind=concurrent,streams={level}", "--constraint", f"kind=max_requests,count={total}"),
+            *("--data", f"kind=synthetic_text,{data}", "--output", f"kind=json,path={out / 'out.json'}"),
         ]
     raise SystemExit(f"unknown client {name!r}: tpgate, aiohttp, httpx, bench_serving, aiperf, guidellm")
 
