@@ -188,16 +188,19 @@ def test_a_server_that_dies_ends_the_load_and_what_came_is_kept():
     assert not result.records[4].ok
 
 
-def test_ctrl_c_keeps_what_came():
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ctrl_c_keeps_what_came(processes):
     def script(request):
-        if request.index == 5:
+        if request.number == 5:
             os.kill(os.getpid(), signal.SIGINT)
+        if request.number >= 5:
             time.sleep(0.1)
         yield from good(request)
 
-    result, _ = run(script, cell(1, 50))
+    result, _ = run(script, cell(2, 500), processes=processes)
     assert result.stalled == INTERRUPTED
-    assert outcomes(result)[:5] == ["ok"] * 5
+    assert outcomes(result).count("ok") >= 4
+    assert len(result.records) < 502
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -88,6 +88,17 @@ def test_requests_over_the_cap_wait_and_their_lag_says_so():
     assert report.achieved_rate < 60
 
 
+def test_idle_connections_that_the_server_closes_are_replaced():
+    def script(request):
+        yield from good(request)
+        yield None
+
+    with ScriptedServer(script) as server:
+        result = drive(server.url, open_load(concurrency=2, requests=12, rate=100.0), vocabulary=2048)
+    assert [each.outcome for each in result.records] == ["ok"] * 12
+    assert server.connections >= 12
+
+
 def test_the_arrival_report_is_exact():
     records = [record(0, 0, 0.1, 1, warmup=True)]
     records += [record(n, 1.0 * n + 0.01 * n, 0.1, n + 1, scheduled=1.0 * n) for n in range(1, 5)]
