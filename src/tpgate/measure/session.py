@@ -22,8 +22,10 @@ from tpgate.measure.client import scenario_values
 from tpgate.measure.conditions import host_doubts
 from tpgate.measure.profile import profile_cell, trace_values
 from tpgate.measure.result import Doubt, Identity, Launch, Run
+from tpgate.measure.same import change_doubts
 from tpgate.measure.target import STALL_TIMEOUT_S, Progress, Target
 from tpgate.server import process
+from tpgate.server.api import Api
 from tpgate.server.model_folder import prepare
 from tpgate.specs import SCENARIO_CELL, LoadSpec, Pairs, Scenario
 
@@ -199,6 +201,9 @@ def _measure(
             if dead is not None:
                 state.fail(f"the server died in {load.cell}: {dead}; the cells after it were not driven")
                 return
+            changed = change_doubts(server.info, Api(server.url).info())
+            if changed:
+                state.add(msgspec.structs.replace(run, doubts=(*run.doubts, *changed)))
         if len(wanted) == len(scenario.cells):
             values = scenario_values([(load, state.launch.runs[load.cell].values) for load in wanted])
             started = state.launch.started_at

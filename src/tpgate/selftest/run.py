@@ -56,7 +56,7 @@ class Report:
         rows: The detection table.
         silence: Verdicts of the launches without a fault.
         probes: The changes on paper.
-        silent: Gates that no fault turned red; empty where that is not demanded.
+        silent: Gates that no fault turned red; None where that is not demanded.
         left_out: Faults that do not exist on this server.
         repeated: Measurements that were repeated because the client itself was disturbed.
     """
@@ -64,7 +64,7 @@ class Report:
     rows: tuple[Row, ...]
     silence: tuple[str, ...]
     probes: tuple[Probe, ...]
-    silent: tuple[str, ...]
+    silent: tuple[str, ...] | None
     left_out: tuple[str, ...]
     repeated: int = 0
 
@@ -122,7 +122,7 @@ def run(plan: Plan, say: Say, progress: Say) -> Report:
         say(f"{case.name}: {row.seen.verdict}" + ("" if row.ok else f" (WRONG: {'; '.join(row.complaints)})"))
         rows.append(row)
     gated = [gate.metric for gate in plan.scenario.gates]
-    silent = silent_gates(rows, gated) if plan.demand_every_gate else ()
+    silent = silent_gates(rows, gated) if plan.demand_every_gate else None
     return Report(tuple(rows), tuple(silence), probes, silent, left_out, calm.repeated)
 
 

@@ -132,7 +132,7 @@ _BROKEN: tuple[Case, ...] = (
         plugin=(("die_after_steps", 40),),
     ),
     _with(
-        _void("hangs", "mid-cell", ("stalled", "launch_failed", *_FAILED), fault_hang_after_requests=30),
+        _void("hangs", "mid-cell", ("stalled", "server", "launch_failed", *_FAILED), fault_hang_after_requests=30),
         plugin=(("hang_after_steps", 40),),
     ),
     Case("trickle", "1 in 2", "OK", standin=pairs(fault_trickle_every=2)),
