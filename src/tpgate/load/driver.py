@@ -17,7 +17,7 @@ from tpgate.load.probe import LagProbe
 from tpgate.load.stream import Stream
 from tpgate.load.timer import Timer
 
-_SWEEP_S = 0.1
+_SWEEP_S = 0.25
 _CONNECT_TIMEOUT_S = 20.0
 
 

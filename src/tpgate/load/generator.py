@@ -51,7 +51,7 @@ def drive(
         processes: Client processes; more than one where a core is not enough (above about 10,000 streams).
         stall_timeout_s: Seconds without any byte from the server that end the load, or fail a stream that had begun.
         request_timeout_s: Seconds that one request may take.
-        progress: Called with (answers that ended, requests in all), about 10 times a second.
+        progress: Called with (answers that ended, requests in all), about 4 times a second.
 
     Returns:
         Records in order of issue, and the client's self-check.

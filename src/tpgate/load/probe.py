@@ -9,7 +9,7 @@ from time import perf_counter_ns
 
 from tpgate.load.timer import Timer
 
-PERIOD_NS = 23_000_000
+PERIOD_NS = 47_000_000
 """Period of the probe: not a divisor of common step times, so that it does not beat with the server's steps."""
 
 
