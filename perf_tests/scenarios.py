@@ -77,7 +77,8 @@ def gpu_gates(cells: tuple[str, ...], tensor_parallel: int) -> tuple[Gate, ...]:
     gates = (
         Gate("output_tokens_per_second", tolerance=0.05, cells=cells),
         Gate("tpot_p90", tolerance=0.08, cells=batched),
-        Gate("ttft_p50", tolerance=0.25, cells=cells),
+        # Three launches on one H200 differed by 30 to 60 % in TTFT at C = 1 and 4, and by 4 % from C = 16 on.
+        Gate("ttft_p50", tolerance=0.25, cells=tuple(cell for cell in batched if cell not in ("c4", "c8"))),
         Gate("attention_share", tolerance=0.10),
         Gate("attention_time_per_token", tolerance=0.08),
         Gate("gpu_busy_share", tolerance=0.08),

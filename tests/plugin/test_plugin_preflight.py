@@ -70,3 +70,13 @@ def test_another_project_sees_nothing_of_the_plugin(pytester):
     result = pytester.runpytest_subprocess()
     assert result.ret == 0
     assert "tpgate:" not in result.stdout.str()
+
+
+def test_a_named_scenario_deselects_tests_of_anything_else(project, calls):
+    one = project(scenarios='scenario("a"), scenario("b"),')
+    one.makepyfile(
+        **{"perf_tests/test_kernels": "import pytest\n\n@pytest.mark.gpu(count=4096)\ndef test_kernel():\n    pass\n"}
+    )
+    result = one.runpytest_subprocess("perf_tests", "--tpgate-scenario", "b")
+    result.assert_outcomes(passed=3, deselected=1)
+    assert calls() == [("b", [])]

@@ -7,6 +7,9 @@ import getpass
 import sys
 from pathlib import Path
 
+import msgspec
+
+from tpgate import catalog
 from tpgate.baseline.diff import table
 from tpgate.baseline.key import hardware_of
 from tpgate.baseline.reading import load_baseline, load_result
@@ -14,6 +17,8 @@ from tpgate.baseline.refresh import Plan, plan
 from tpgate.baseline.schema import Baseline
 from tpgate.baseline.store import CHECKED_IN, BaselineStore
 from tpgate.errors import ConfigError
+from tpgate.measure.promises import promises
+from tpgate.measure.result import Result
 from tpgate.stats.verdict import Verdict
 
 
@@ -30,6 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="take in this worse value; the reason is stored with who and when",
     )
     parser.add_argument("--who", default=None, help="who accepts (default: the user's name)")
+    parser.add_argument(
+        "--scenarios",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="take the promises from this file instead of the results: gates changed since, nothing that was measured",
+    )
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--yes", action="store_true", help="write the baseline")
     group.add_argument("--dry-run", action="store_true", help="only show what would change (the default)")
@@ -45,6 +57,27 @@ def _reasons(rows: list[list[str]]) -> dict[str, str]:
             raise ConfigError(f"--accept-regression {name} is given twice", expected="one reason a check")
         found[name] = reason
     return found
+
+
+def with_promises(results: list[Result], path: Path) -> list[Result]:
+    """Return results with the gates that their scenario has in ``path`` now.
+
+    Raises:
+        ConfigError: The file has no such scenario, or it drives another model, server or load now.
+    """
+    known = catalog.load(path)
+    changed = []
+    for result in results:
+        scenario = catalog.find(known, result.scenario, path)
+        if scenario.digest() != result.scenario_digest:
+            raise ConfigError(
+                f"{path}: {result.scenario} has the digest {scenario.digest()}, {result.result_id} was measured with "
+                f"{result.scenario_digest}",
+                expected="the same model, server options and loads",
+                next_step="measure it again",
+            )
+        changed.append(msgspec.structs.replace(result, gates=promises(scenario)))
+    return changed
 
 
 def _control_hint(old: Baseline, results: list[Path]) -> str:
@@ -79,6 +112,8 @@ def _show(made: Plan, path: Path) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Run ``tpgate refresh``: 0 when written or shown, 1 when a worse value lacks a reason, 2 on bad input."""
     results = [load_result(path) for path in args.results]
+    if args.scenarios is not None:
+        results = with_promises(results, args.scenarios)
     reasons = _reasons(args.accept_regression)
     store = BaselineStore((args.baselines,))
     identity = results[0].launches[0].identity

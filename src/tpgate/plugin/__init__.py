@@ -44,6 +44,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         generate(metafunc, _session(metafunc.config).scenarios)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ``--tpgate-scenario`` keep only the tests of those scenarios; everything else is deselected."""
+    if config.getoption("--tpgate-scenario"):
+        kept = [item for item in items if "serving" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Check, before anything is started, that what was selected can run here."""
     if any("serving" in getattr(item, "fixturenames", ()) or item.get_closest_marker("gpu") for item in session.items):

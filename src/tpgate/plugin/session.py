@@ -86,6 +86,7 @@ class Session:
         if reporter is not None and reporter.verbosity >= 0:
             reporter.ensure_newline()
             reporter.write_line(f"tpgate: {text}")
+            reporter.flush()
 
 
 def session_of(config: pytest.Config) -> Session:

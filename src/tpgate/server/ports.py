@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 from collections.abc import Iterable
 from pathlib import Path
+
+from tpgate.errors import ServerError
 
 HOST = "127.0.0.1"
 _LISTEN = "0A"
 
 
+LOWEST, HIGHEST = 20000, 32000
+"""Range of chosen ports: below what the kernel gives out to clients, and so that SGLang's own, 10000 higher, exist."""
+
+
 def free(count: int = 1) -> list[int]:
-    """Return ``count`` distinct ports that nobody holds at this moment."""
+    """Return ``count`` distinct ports that nobody holds at this moment.
+
+    Raises:
+        ServerError: So many ports of the range are taken that none was found.
+    """
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        found: list[int] = []
+        for port in random.sample(range(LOWEST, HIGHEST), 200):  # two launches at once should not try the same ones
+            one = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                one.bind((HOST, port))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise ServerError(
+        f"no {count} free ports were found from {LOWEST} to {HIGHEST}", next_step="see who holds them: ss -ltnp"
+    )
 
 
 def answers(port: int, timeout: float = 1.0) -> bool:

@@ -147,7 +147,8 @@ def compare(
         better: Direction of the metric.
         tolerance: Largest worsening that the owner accepts, a fraction; a change of exactly this much is accepted.
         noise_floor: Least relative scale that is believed.
-        absolute_floor: Change in base units up to which nothing is a change.
+        absolute_floor: Change in base units up to which nothing is a change; it is accepted where it is more than the
+            tolerance, so that noise within it blinds no check.
         ceiling: Absolute limit in base units.
         provisional: Whether the baseline is too small to be trusted fully.
         planned: Launches that may be spent; the MDE is theirs.
@@ -158,8 +159,13 @@ def compare(
     _require_finite("baseline", baseline)
     _require_finite("now", now)
     reference = median(baseline)
+    least = absolute_floor / abs(reference) if reference else 0.0
     bars = draw_bars(
-        baseline, tolerance=tolerance, noise_floor=noise_floor, provisional=provisional, planned=max(planned, len(now))
+        baseline,
+        tolerance=max(tolerance, least),
+        noise_floor=noise_floor,
+        provisional=provisional,
+        planned=max(planned, len(now)),
     )
     check = _check(now, reference, bars, better, absolute_floor, planned)
     warnings = tuple(_warnings(bars, tolerance, len(baseline), len(now), provisional=provisional))

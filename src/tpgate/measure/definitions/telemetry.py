@@ -21,6 +21,9 @@ from tpgate.units import (
     Unit,
 )
 
+NOTHING_SHARE = 0.005
+"""Share of the link up to which a change of utilisation is none: far from any ceiling, bytes per token are judged."""
+
 _RATE = "increase of the PCIe byte counter / time, a reading, over the steady window"
 _CEILING = "link generation x width as read under load"
 
@@ -38,8 +41,8 @@ def _rates(stem: str) -> tuple[MetricDef, ...]:
         _of(rate, BYTES_PER_SECOND, f"median of: {_RATE}", 0.02, absolute_floor=1e6, **few),
         _of(f"{rate}_p95", BYTES_PER_SECOND, f"p95 of: {_RATE}", 0.05, absolute_floor=1e6, **many),
         _of(f"{rate}_peak", BYTES_PER_SECOND, f"largest of: {_RATE}", 0.1, absolute_floor=1e7, **few),
-        _of(share, FRACTION, f"{rate} / ({_CEILING})", 0.02, absolute_floor=0.001, **few),
-        _of(f"{share}_p95", FRACTION, f"{rate}_p95 / ({_CEILING})", 0.05, absolute_floor=0.001, **many),
+        _of(share, FRACTION, f"{rate} / ({_CEILING})", 0.02, absolute_floor=NOTHING_SHARE, **few),
+        _of(f"{share}_p95", FRACTION, f"{rate}_p95 / ({_CEILING})", 0.05, absolute_floor=NOTHING_SHARE, **many),
     )
 
 
