@@ -66,7 +66,10 @@ def test_both_directions_are_proven_through_wraps_and_rest_traffic():
         assert direction.other < 0.001 * SIZE
 
 
-@pytest.mark.parametrize(("factor", "proven"), [(1.04, True), (0.96, True), (1.094, True), (0.94, False), (1.16, False), (1024 / 1000 * 1.2, False)])
+@pytest.mark.parametrize(
+    ("factor", "proven"),
+    [(1.04, True), (0.96, True), (1.094, True), (0.94, False), (1.16, False), (1024 / 1000 * 1.2, False)],
+)
 def test_five_percent_beside_the_packets_is_the_limit(factor, proven):
     found = judge(seen(rx_factor=factor), COPIES)
     assert found.proven is proven

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -10,6 +10,7 @@ from statistics import median
 import msgspec
 
 from tpgate.baseline.contract import Demand, demands, gather
+from tpgate.campaign.attribution import attribution
 from tpgate.campaign.making import MOST_DISCARDED, why, write_json
 from tpgate.measure.definitions import metric
 from tpgate.measure.definitions.trace import CATEGORIES
@@ -20,7 +21,6 @@ from tpgate.report.folder import JUDGEMENT_FILE, RESULT_FILE
 from tpgate.specs import Scenario
 from tpgate.stats.paired import decide, paired_effect
 from tpgate.stats.verdict import Comparison, Judgement, Verdict, worst
-from tpgate.units import format_value
 
 ORDER = ("base", "head", "head", "base")
 """One round. Neighbours make a pair: the first two launches, and the last two."""
@@ -199,26 +199,6 @@ def _compare(one: Demand, base: Result, head: Result) -> Comparison:
         return msgspec.structs.replace(row, verdict=Verdict.INCONCLUSIVE, reason=str(error))
     verdict, reason = decide(found, definition.better, one.tolerance)
     return msgspec.structs.replace(row, verdict=verdict, reason=reason, effect=found.effect)
-
-
-def attribution(rows: Sequence[Comparison]) -> tuple[str, ...]:
-    """Return where time per token grew by more than a tenth of all that grew, largest first."""
-    grown = {
-        (row.cell, row.metric.removesuffix("_time_per_token")): (row.now - row.baseline, row)
-        for row in rows
-        if row.metric.endswith("_time_per_token")
-        and row.metric.removesuffix("_time_per_token") in (*CATEGORIES, "idle")
-        and row.now is not None
-        and row.baseline is not None
-        and row.now > row.baseline
-    }
-    total = sum(by for by, _ in grown.values())
-    ordered = sorted(grown.items(), key=lambda item: -item[1][0])
-    return tuple(
-        f"{name} +{format_value(by, metric(row.metric).unit)} in {cell}, {by / total:.0%} of what grew"
-        for (cell, name), (by, row) in ordered
-        if by > 0.1 * total
-    )
 
 
 def _differences(base: Result, head: Result) -> tuple[tuple[str, str, str], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from tpgate.baseline.adaptive import next_launch
+from tpgate.baseline.history import HISTORY_FILE, remember
 from tpgate.baseline.refresh import plan
 from tpgate.baseline.store import Found, NotFound
 from tpgate.campaign.making import Making, write_json
@@ -54,6 +55,8 @@ def measure(campaign: Campaign) -> Outcome:
         result = making.save(complete=True)
     judgement = decide(campaign, result, found)
     write_json(making.folder / JUDGEMENT_FILE, judgement)
+    forgotten = remember(result, str(judgement.verdict), campaign.results.parent / HISTORY_FILE)
+    notes = notes if forgotten is None else (*notes, forgotten)
     return Outcome(result, judgement, making.folder, reproduce(campaign, judgement), notes, baseline)
 
 

@@ -12,6 +12,7 @@ from tpgate.baseline.key import hardware_of
 from tpgate.baseline.reading import load_baseline
 from tpgate.baseline.schema import Baseline
 from tpgate.baseline.store import Found, NotFound
+from tpgate.campaign.attribution import attributed
 from tpgate.campaign.plan import Campaign
 from tpgate.measure.result import Launch, Result
 from tpgate.stats.verdict import Judgement
@@ -74,6 +75,7 @@ def decide(campaign: Campaign, result: Result, found: Found | NotFound) -> Judge
             planned=campaign.max_launches,
         )
     judgement = judge(compared(result, found.baseline), found.baseline, path=found.path, planned=campaign.max_launches)
+    judgement = attributed(judgement)
     if not result.experiment:
         return judgement
     differences = found.baseline.identity.differences(result.launches[0].identity)

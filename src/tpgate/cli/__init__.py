@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 from tpgate import __version__
 from tpgate.errors import BaselineError, ConfigError, TpgateError
 from tpgate.stats.verdict import INFRASTRUCTURE_ERROR, USAGE_ERROR
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 
 COMMANDS: dict[str, str] = {
     "doctor": "say whether this machine is fit to measure on",
@@ -39,6 +44,17 @@ def _overview() -> argparse.ArgumentParser:
     return parser
 
 
+def _executed(module: ModuleType, arguments: argparse.Namespace) -> int:
+    """Run a subcommand; a reader that went away (``| head``) is no error of the command."""
+    try:
+        code = int(module.execute(arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INFRASTRUCTURE_ERROR
+    return code
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code (see the epilog of ``tpgate --help``)."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -51,7 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     module.configure(parser)
     arguments = parser.parse_args(words[1:])
     try:
-        return int(module.execute(arguments))
+        return _executed(module, arguments)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"tpgate {name}: interrupted; what was measured so far is kept in the result folder\n")
+        return INTERRUPTED
     except (ConfigError, BaselineError) as error:
         sys.stderr.write(f"tpgate {name}: {error}\n")
         return USAGE_ERROR

@@ -17,17 +17,21 @@ from tpgate.errors import ServerError
 from tpgate.host.telemetry import Sampler, Telemetry
 from tpgate.load.generator import drive
 from tpgate.load.health import client_doubts
+from tpgate.load.job import INTERRUPTED
 from tpgate.load.records import LoadResult
 from tpgate.measure.client import client_values, timeline, tokens_between
 from tpgate.measure.result import Doubt, Run, Value, Window
 from tpgate.measure.target import Progress, Server, Target
 from tpgate.measure.telemetry import telemetry_values
+from tpgate.measure.timeline import with_pcie
 from tpgate.measure.validity import ServerCounts, counter_doubts, request_doubts, stationarity_doubts
 from tpgate.measure.warmup import warm
 from tpgate.measure.window import SteadyWindow, steady_window
 from tpgate.server.api import Api
 from tpgate.specs import LoadSpec, load_digest
 
+INTERRUPTED_COUNT = "interrupted"
+"""Count that a run holds where Ctrl-C ended its load."""
 _COUNTER_WAIT_S = 5.0
 _TELL_EVERY_S = 5.0
 _COUNTERS = {
@@ -114,6 +118,8 @@ def paced(cell: str, progress: Progress) -> Callable[[int, int], None]:
 def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int, progress: Progress) -> Run:
     """Drive one cell and return its run; what went wrong is a doubt in it, never an exception.
 
+    A run that Ctrl-C ended holds the count ``interrupted``; the caller saves it and then raises KeyboardInterrupt.
+
     Args:
         target: The server and its model.
         load: The cell.
@@ -145,8 +151,9 @@ def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int
         telemetry = sampler.stop()
     name = f"{load.cell}.requests.json.gz"
     write_records(folder / name, result)
-    run = _run(target, api, load, result, before, telemetry, started_at, name)
-    return msgspec.structs.replace(run, counts=run.counts | {"prewarm": warmed})
+    run = _run(target, api, load, result, before, telemetry, started_at, f"{folder.name}/{name}")
+    more = {"prewarm": warmed} | ({INTERRUPTED_COUNT: 1} if result.stalled == INTERRUPTED else {})
+    return msgspec.structs.replace(run, counts=run.counts | more)
 
 
 def _run(
@@ -173,6 +180,8 @@ def _run(
         values |= more
         doubts += suspicions
         details["telemetry"] = summary
+        start_s = (window.start_ns - result.started_ns) / 1e9
+        details["timeline"] = with_pcie(details["timeline"], summary, start_s)
     else:
         advice = "raise requests, or read why requests failed; metrics of the window are missing"
         doubts.append(Doubt(check="no_window", reason=window, advice=advice, fatal=False))

@@ -25,7 +25,8 @@ def _tokens_by_time(records: Iterable[RequestRecord]) -> tuple[npt.NDArray[np.in
     for record in records:
         if len(record.chunk_ns):
             times.append(np.asarray(record.chunk_ns, np.int64))
-            counts.append(np.diff(np.asarray(record.chunk_tokens, np.int64), prepend=0))
+            cumulative = np.asarray(record.chunk_tokens, np.int64)
+            counts.append(cumulative - np.concatenate(([0], cumulative[:-1])))
     time, count = np.concatenate(times), np.concatenate(counts)
     order = np.argsort(time, kind="stable")
     return time[order], count[order]
@@ -77,8 +78,9 @@ def client_values(result: LoadResult, load: LoadSpec, window: SteadyWindow | str
     values |= _quantile_values("e2e", [r.e2e_ns / 1e9 for r in steady if r.e2e_ns is not None], "requests")
     tpot = [t / 1e9 for r in steady if (t := r.tpot_ns) is not None]
     values |= _quantile_values("tpot", tpot, "requests with two token-bearing chunks")
-    gaps = [np.diff(np.asarray(r.chunk_ns, np.int64)) for r in steady if len(r.chunk_ns) > 1]
-    pooled = np.concatenate(gaps) / 1e9 if gaps else np.empty(0)
+    arrivals = [np.asarray(r.chunk_ns, np.float64) for r in steady if len(r.chunk_ns) > 1]
+    gaps = [times[1:] - times[:-1] for times in arrivals]
+    pooled: Floats = np.concatenate(gaps) / 1e9 if gaps else np.empty(0)
     values |= _quantile_values("inter_chunk", pooled, "gaps")
     chunks = sum(len(r.chunk_ns) for r in measured)
     if chunks:

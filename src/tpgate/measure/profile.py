@@ -24,7 +24,7 @@ __all__ = ["Profile", "profile_cell", "trace_values"]
 
 _POLL_S = 0.05
 _FILES_POLL_S = 0.2
-_WAVES = 3
+_WAVES = 1
 _SETTLE_SHARE = 0.98
 _STOP_AFTER_S = 3.0
 

@@ -17,7 +17,7 @@ import msgspec
 from tpgate.errors import ConfigError, HostError, TpgateError
 from tpgate.host import environment, lease, topology, validity
 from tpgate.load.health import LAG_LIMIT
-from tpgate.measure.cell import measure_cell
+from tpgate.measure.cell import INTERRUPTED_COUNT, measure_cell
 from tpgate.measure.client import scenario_values
 from tpgate.measure.conditions import host_doubts
 from tpgate.measure.profile import profile_cell, trace_values
@@ -197,6 +197,9 @@ def _measure(
         for load in wanted:
             run = measure_cell(target, load, folder=home, processes=settings.processes, progress=progress)
             state.add(run)
+            if INTERRUPTED_COUNT in run.counts:
+                state.fail(f"interrupted in {load.cell}")
+                raise KeyboardInterrupt
             dead = server.alive()
             if dead is not None:
                 state.fail(f"the server died in {load.cell}: {dead}; the cells after it were not driven")

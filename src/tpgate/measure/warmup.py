@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 from tpgate.load.generator import drive
+from tpgate.load.job import INTERRUPTED
 from tpgate.measure.target import Progress, Target
 from tpgate.specs import LoadSpec
 
@@ -48,6 +49,8 @@ def warm(target: Target, load: LoadSpec, *, processes: int, progress: Progress) 
             processes=processes,
             stall_timeout_s=target.stall_timeout_s,
         )
+        if result.stalled == INTERRUPTED:
+            raise KeyboardInterrupt
         seconds.append((result.ended_ns - result.started_ns) / 1e9)
         if result.stalled or (number and max(seconds[-2:]) < CLOSE * min(seconds[-2:])):
             break

@@ -1,6 +1,7 @@
 """Metrics of kernels and collectives measured on their own.
 
-Cells are cases: ``b64-k2048-h128-bf16`` is a shape, ``all-reduce-d7168-b16-n4-nccl`` a collective, ``device`` the device.
+Cells are cases: ``b64-k2048-h128-bf16`` is a shape, ``all-reduce-d7168-b16-n4-nccl`` a collective, and ``device`` is
+the device itself.
 """
 
 from __future__ import annotations
