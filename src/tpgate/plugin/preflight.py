@@ -9,7 +9,9 @@ from tpgate.specs import SCENARIO_CELL, Scenario
 
 
 def check(session: pytest.Session, state: Session) -> None:
-    """Note which cells are needed, and refuse workers, a missing baseline folder and missing GPUs.
+    """Note which cells are needed, and refuse a missing baseline folder and missing GPUs.
+
+    In a worker of pytest-xdist nothing is checked, and nothing will be started: every test that measures is an error.
 
     Raises:
         pytest.UsageError: An option does not go with what was selected.
@@ -18,11 +20,9 @@ def check(session: pytest.Session, state: Session) -> None:
     if config.getoption("collectonly"):
         return
     servers = [item for item in session.items if "serving" in getattr(item, "fixturenames", ())]
-    if servers and (hasattr(config, "workerinput") or config.getoption("numprocesses", None)):
-        raise pytest.UsageError(
-            "tests that take 'serving' measure one server on the whole machine and cannot be spread over workers; "
-            "run them without -n (or with -p no:xdist)"
-        )
+    state.worker = hasattr(config, "workerinput")
+    if state.worker:
+        return
     if state.settings.explicit_baselines and not state.settings.baselines.is_dir():
         raise pytest.UsageError(
             f"--tpgate-baselines {state.settings.baselines}: no such folder; "

@@ -10,7 +10,7 @@ import pytest
 
 from tpgate import catalog
 from tpgate.campaign import Campaign, Outcome, measure
-from tpgate.errors import TpgateError
+from tpgate.errors import ConfigError, TpgateError
 from tpgate.plugin.options import SESSION, Settings, settings_of
 from tpgate.specs import Scenario
 
@@ -25,6 +25,7 @@ class Session:
         selected: Scenario name to the cells that selected tests need.
         outcomes: Scenario name to what was measured and judged.
         errors: Scenario name to the error that kept it from being measured.
+        worker: Whether this is a worker of pytest-xdist, in which nothing is measured.
     """
 
     config: pytest.Config
@@ -32,6 +33,7 @@ class Session:
     selected: dict[str, dict[str, None]] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     errors: dict[str, TpgateError] = field(default_factory=dict)
+    worker: bool = False
 
     @cached_property
     def scenarios(self) -> Mapping[str, Scenario]:
@@ -53,6 +55,13 @@ class Session:
             TpgateError: It could not be measured; the same error every time.
         """
         name = scenario.name
+        if self.worker:
+            raise ConfigError(
+                f"{name}: tests that take 'serving' measure one server on the whole machine and cannot be spread over "
+                "workers",
+                expected="pytest without -n",
+                next_step="leave -n out, or add -p no:xdist",
+            )
         if name in self.errors:
             raise self.errors[name]
         if name not in self.outcomes:
