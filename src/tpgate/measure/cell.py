@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from tpgate.errors import ServerError
+from tpgate.errors import LoadError, ServerError, TpgateError
 from tpgate.host.telemetry import Sampler, Telemetry
 from tpgate.load.generator import drive
 from tpgate.load.health import client_doubts
@@ -21,7 +21,7 @@ from tpgate.load.job import INTERRUPTED
 from tpgate.load.records import LoadResult
 from tpgate.measure.client import client_values, timeline, tokens_between
 from tpgate.measure.result import Doubt, Run, Value, Window
-from tpgate.measure.target import Progress, Server, Target
+from tpgate.measure.target import Progress, Server, Target, death
 from tpgate.measure.telemetry import telemetry_values
 from tpgate.measure.timeline import with_pcie
 from tpgate.measure.validity import ServerCounts, counter_doubts, request_doubts, stationarity_doubts
@@ -33,6 +33,7 @@ from tpgate.specs import LoadSpec, load_digest
 INTERRUPTED_COUNT = "interrupted"
 """Count that a run holds where Ctrl-C ended its load."""
 _COUNTER_WAIT_S = 5.0
+_STILL_S = 2.0
 _TELL_EVERY_S = 5.0
 _COUNTERS = {
     "generated_tokens": "sglang:generation_tokens_total",
@@ -54,14 +55,14 @@ def read_counts(metrics: dict[str, float]) -> dict[str, float | None]:
     return sums
 
 
-def _flush(api: Api) -> None:
+def _flush(api: Api, server: Server) -> None:
     """Flush the prefix cache, trying for a few seconds: the last response leaves before its batch is done."""
     deadline = time.monotonic() + _COUNTER_WAIT_S
     while True:
         try:
             return api.flush_cache()
         except ServerError:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or server.alive() is not None:
                 raise
         time.sleep(0.1)
 
@@ -89,11 +90,16 @@ def _counts_between(before: dict[str, float | None], after: dict[str, float | No
 
 
 def _settled_counts(api: Api, before: dict[str, float | None], expected: int) -> ServerCounts:
-    """Read the counters until they hold the client's sum, or for a few seconds: they lag the last response."""
+    """Read the counters until they hold the client's sum, or stand still, or for a few seconds: they lag."""
     deadline = time.monotonic() + _COUNTER_WAIT_S
+    last, since = None, time.monotonic()
     while True:
         counts = _counts_between(before, read_counts(api.metrics()))
-        if counts.generated_tokens is None or counts.generated_tokens >= expected or time.monotonic() > deadline:
+        now = time.monotonic()
+        if counts != last:
+            last, since = counts, now
+        reached = counts.generated_tokens is None or counts.generated_tokens >= expected
+        if reached or now > deadline or now - since > _STILL_S:
             return counts
         time.sleep(0.1)
 
@@ -131,10 +137,10 @@ def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int
     api = Api(target.server.url)
     try:
         warmed = warm(target, load, processes=processes, progress=progress)
-        _flush(api)
+        _flush(api, target.server)
         before = _settled(api)
-    except ServerError as error:
-        return _void(load, started_at, "server", str(error))
+    except (ServerError, LoadError) as error:
+        return _broken(target.server, load, started_at, error)
     sampler = Sampler(target.gpus)
     sampler.start()
     try:
@@ -147,6 +153,8 @@ def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int
             stall_timeout_s=target.stall_timeout_s,
             progress=paced(load.cell, progress),
         )
+    except LoadError as error:
+        return _broken(target.server, load, started_at, error)
     finally:
         telemetry = sampler.stop()
     name = f"{load.cell}.requests.json.gz"
@@ -209,16 +217,15 @@ def _server_counts(
     server: Server, api: Api, result: LoadResult, before: dict[str, float | None]
 ) -> tuple[ServerCounts, list[Doubt]]:
     """Return what the server counted, and doubts about it; a dead server counts nothing."""
-    dead = server.alive()
-    if dead is not None:
-        advice = "read the server's log beside the results"
-        return ServerCounts(), [Doubt(check="server_died", reason=dead, advice=advice)]
-    try:
-        counts = _settled_counts(api, before, sum(r.output_tokens for r in result.records))
-    except ServerError as error:
-        advice = "read the server's log beside the results"
-        return ServerCounts(), [Doubt(check="server_counter", reason=str(error), advice=advice)]
-    return counts, counter_doubts(result, counts)
+    dead, advice, unread = server.alive(), "read the server's log beside the results", ""
+    if dead is None:
+        try:
+            counts = _settled_counts(api, before, sum(r.output_tokens for r in result.records))
+            return counts, counter_doubts(result, counts)
+        except ServerError as error:
+            dead, unread = death(server), str(error)
+    check = "server_died" if dead else "server_counter"
+    return ServerCounts(), [Doubt(check=check, reason=dead or unread, advice=advice)]
 
 
 def _telemetry(
@@ -251,6 +258,18 @@ def _window(window: SteadyWindow | str, result: LoadResult) -> Window | None:
         end_s=(window.end_ns - result.started_ns) / 1e9,
         load_s=(result.ended_ns - result.started_ns) / 1e9,
     )
+
+
+def _broken(server: Server, load: LoadSpec, started_at: str, error: TpgateError) -> Run:
+    """Return a void run that names the server's death where that is the cause.
+
+    Raises:
+        LoadError: The server lives, and the client cannot do its work.
+    """
+    dead = death(server)
+    if dead is None and isinstance(error, LoadError):
+        raise error
+    return _void(load, started_at, "server_died" if dead else "server", dead or str(error))
 
 
 def _void(load: LoadSpec, started_at: str, check: str, reason: str) -> Run:

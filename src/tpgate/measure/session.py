@@ -159,6 +159,7 @@ def _server(
         gpu_pids=(lambda: validity.holders(gpus)) if gpus else None,
     ) as running:
         yield running
+        progress("stopping the server")
 
 
 def _measure(

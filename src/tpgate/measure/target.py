@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -52,3 +53,11 @@ class Target:
     client_lag_limit: float = LAG_LIMIT
     stall_timeout_s: float = STALL_TIMEOUT_S
     salt: str = ""
+
+
+def death(server: Server, patience_s: float = 5.0) -> str | None:
+    """Return why the server is no more, None where it lives; one that stopped answering is given a moment to end."""
+    deadline = time.monotonic() + patience_s
+    while (dead := server.alive()) is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return dead

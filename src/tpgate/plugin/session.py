@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -91,8 +92,12 @@ class Session:
         )
 
     def _progress(self, text: str) -> None:
+        """Say it at once: past pytest's capture, which would keep it until the measurement is over."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None and reporter.verbosity >= 0:
+        capture = self.config.pluginmanager.get_plugin("capturemanager")
+        if reporter is None or reporter.verbosity < 0:
+            return
+        with nullcontext() if capture is None else capture.global_and_fixture_disabled():
             reporter.ensure_newline()
             reporter.write_line(f"tpgate: {text}")
             reporter.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import gc
 import signal
@@ -27,7 +28,9 @@ async def serve(settings: Settings, shown: dict[str, str]) -> None:
     app = Standin(settings, shown)
     if settings.faults.fill_log_kib:
         app.fill_log()
-    await asyncio.sleep(settings.startup_ms / 1e3)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), settings.startup_ms / 1e3)
+        return
     server = await loop.create_server(app.connect, settings.host, settings.port, backlog=4096)
     port = server.sockets[0].getsockname()[1]
     app.settings = dataclasses.replace(settings, port=port)
@@ -36,6 +39,7 @@ async def serve(settings: Settings, shown: dict[str, str]) -> None:
     gc.freeze()
     try:
         await stop.wait()
+        await asyncio.sleep(settings.shutdown_ms / 1e3)
     finally:
         server.close()
         app.close()

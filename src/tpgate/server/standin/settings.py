@@ -81,6 +81,7 @@ class Settings:
     per_request_ms: float = _option(0.05, "added to a decode step by each running request")
     prefill_ms: float = _option(1.0, "prefill of one prompt")
     startup_ms: float = _option(0.0, "time until the server listens")
+    shutdown_ms: float = _option(0.0, "time from the signal that ends it to its end")
     tp: int = _option(1, "tensor-parallel ranks")
     layers: int = _option(8, "layers of the model, in traces")
     vocabulary: int = _option(2048, "token ids are below this")
@@ -166,7 +167,7 @@ def parse(argv: Sequence[str] | None = None) -> tuple[Settings, dict[str, str]]:
     faults = Faults(**{entry.name: values[f"fault_{entry.name}"] for entry in fields(Faults)})
     own = {entry.name: values[entry.name] for entry in fields(Settings) if entry.name != "faults"}
     settings = Settings(**own, faults=faults)
-    for name in ("step_ms", "per_request_ms", "prefill_ms", "startup_ms", "trace_write_ms"):
+    for name in ("step_ms", "per_request_ms", "prefill_ms", "startup_ms", "shutdown_ms", "trace_write_ms"):
         if getattr(settings, name) < 0:
             made.error(f"--{name.replace('_', '-')} is {getattr(settings, name)}, expected 0 or more")
     for name in ("tp", "layers", "vocabulary", "max_running_requests", "stream_interval"):
