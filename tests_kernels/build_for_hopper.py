@@ -61,9 +61,9 @@ def main() -> None:
     found = {
         "hopper": hopper[0],
         "hopper-split": hopper[1],
-        "shared-64": shared(64, 32, 8, 3),
-        "shared-16": shared(16, 32, 4, 3),
-        "shared-64-fp8": shared(64, 32, 8, 3, "*fp8e4nv"),
+        "shared-64": shared(64, 64, 8, 2),
+        "shared-16": shared(16, 64, 8, 2),
+        "shared-64-fp8": shared(64, 64, 8, 2, "*fp8e4nv"),
         "naive": build(ASTSource, mla_naive_kernel, WIDTHS | {"BLOCK_N": 16}, warps=4),
     }
     print(json.dumps(found))
