@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import runpy
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tpgate.errors import ConfigError, TpgateError
-from tpgate.specs import Gate, LoadSpec, ModelSpec, Scenario, ServerSpec, pairs
+from tpgate.specs import Gate, LoadSpec, ModelSpec, Pairs, Scenario, ServerSpec
 
 DEFAULT_PATH = Path("perf_tests/scenarios.py")
 """Where scenarios are looked for when no file is named."""
@@ -77,40 +79,57 @@ def _from_python(path: Path) -> list[Scenario]:
 def _from_toml(path: Path) -> list[Scenario]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8")).get("scenario", [])
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}", expected="valid TOML") from error
     if not isinstance(tables, list):
         raise ConfigError(f"{path}: 'scenario' is not an array of tables", expected="[[scenario]] tables")
     return [_scenario(table, f"{path}: scenario {number + 1}") for number, table in enumerate(tables)]
 
 
-def _scenario(table: dict[str, Any], where: str) -> Scenario:
-    table = dict(table)
-    server = dict(table.pop("server", {}))
-    model = dict(server.pop("model", {}))
-    cells, gates = table.pop("cells", []), table.pop("gates", [])
-    if "config" in model:
-        spec = ModelSpec.dummy(str(model.pop("name", "model")), model.pop("config"))
-    else:
-        spec = _convert(model, ModelSpec, f"{where}: server.model")
-    server["options"] = pairs(**server.pop("options", {}))
-    server["environment"] = tuple(sorted(server.pop("environment", {}).items()))
-    server["model"] = spec
-    table["server"] = _build(server, ServerSpec, f"{where}: server")
-    table["cells"] = tuple(_convert(cell, LoadSpec, f"{where}: cells") for cell in cells)
-    table["gates"] = tuple(_convert(gate, Gate, f"{where}: gates") for gate in gates)
-    table["profile_cells"] = tuple(table.get("profile_cells", ()))
-    table["settings"] = pairs(**table.pop("settings", {}))
-    scenario: Scenario = _build(table, Scenario, where)
+def _scenario(given: object, where: str) -> Scenario:
+    table = _table(given, where)
+    server = _table(table.get("server", {}), f"{where}: server")
+    server["model"] = _model(_table(server.get("model", {}), f"{where}: server.model"), f"{where}: server.model")
+    server["options"] = _pairs(server.get("options", {}), f"{where}: server.options")
+    server["environment"] = _pairs(server.get("environment", {}), f"{where}: server.environment")
+    _known(server, ServerSpec, f"{where}: server")
+    for name, kind in (("cells", LoadSpec), ("gates", Gate)):
+        rows = table.get(name, [])
+        if not isinstance(rows, list):
+            raise ConfigError(f"{where}: {name} is not an array", expected=f"[[scenario.{name}]] tables")
+        for row in rows:
+            _known(_table(row, f"{where}: {name}"), kind, f"{where}: {name}")
+    table |= {"server": server, "settings": _pairs(table.get("settings", {}), f"{where}: settings")}
+    scenario: Scenario = _convert(table, Scenario, where)
     return scenario
 
 
-def _build(fields: dict[str, Any], kind: Any, where: str) -> Any:  # noqa: ANN401 - one of the spec classes
-    _known(fields, kind, where)
+def _model(table: dict[str, Any], where: str) -> dict[str, Any]:
+    if "config" not in table:
+        return _known(table, ModelSpec, where)
+    config = _table(table.pop("config"), f"{where}.config")
+    _known(table, ModelSpec, where)
     try:
-        return kind(**fields)
-    except TypeError as error:
-        raise ConfigError(f"{where}: {error}", expected=", ".join(kind.__dataclass_fields__)) from error
+        text = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where}.config: {error}", expected="the content of a config.json") from error
+    return {"name": "model"} | table | {"config_json": text}
+
+
+def _table(value: object, where: str) -> dict[str, Any]:
+    """Return a copy of a table."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} is {type(value).__name__}", expected="a table")
+    return dict(value)
+
+
+def _pairs(value: object, where: str) -> Pairs:
+    """Return a table of plain values as sorted pairs."""
+    table = _table(value, where)
+    for name, item in table.items():
+        if not isinstance(item, str | int | float) or not (isinstance(item, str | int) or math.isfinite(item)):
+            raise ConfigError(f"{where}.{name} is {item!r:.60}", expected="a string, a finite number, true or false")
+    return tuple(sorted(table.items()))
 
 
 def _convert(fields: dict[str, Any], kind: Any, where: str) -> Any:  # noqa: ANN401 - one of the spec classes
@@ -121,7 +140,8 @@ def _convert(fields: dict[str, Any], kind: Any, where: str) -> Any:  # noqa: ANN
         raise ConfigError(f"{where}: {error}", expected=", ".join(kind.__dataclass_fields__)) from error
 
 
-def _known(fields: dict[str, Any], kind: Any, where: str) -> None:  # noqa: ANN401 - one of the spec classes
+def _known(fields: dict[str, Any], kind: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 - one of the spec classes
     unknown = sorted(set(fields) - set(kind.__dataclass_fields__))
     if unknown:
         raise ConfigError(f"{where}: unknown field {', '.join(unknown)}", expected=", ".join(kind.__dataclass_fields__))
+    return fields

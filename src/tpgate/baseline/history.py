@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from tpgate.baseline.key import hardware_of
 from tpgate.errors import BaselineError
@@ -53,6 +57,17 @@ class Point:
     value: float
 
 
+_Row = TypeVar("_Row", PastLaunch, Point)
+
+
+def _row(kind: type[_Row], values: Sequence[object]) -> _Row:
+    """Return a row of a file that may hold anything: SQLite takes values of any type in any column."""
+    made = msgspec.convert(dict(zip(kind.__dataclass_fields__, values, strict=True)), kind)
+    if isinstance(made, Point) and not math.isfinite(made.value):
+        raise msgspec.ValidationError(f"a reading of launch {made.launch_id} is {made.value}")
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """A history file.
@@ -82,7 +97,7 @@ class History:
                     connection.executescript(_TABLES)
                     connection.execute(f"PRAGMA user_version = {FORM:d}")
                 yield connection
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, msgspec.ValidationError) as error:
             raise BaselineError(
                 f"{self.path}: {error}", expected="a history that tpgate made", next_step=f"move {self.path} away"
             ) from error
@@ -132,7 +147,8 @@ class History:
         """Return all launches, or those of one scenario, in order of time."""
         query = "SELECT * FROM launches WHERE ? IS NULL OR scenario = ? ORDER BY recorded_at, launch_id"
         with self._open(write=False) as connection:
-            return [PastLaunch(*row) for row in connection.execute(query, (scenario, scenario))]
+            rows = connection.execute(query, (scenario, scenario))
+            return [_row(PastLaunch, row) for row in rows]
 
     def series(self, scenario: str, hardware: str, key: str | None = None) -> dict[tuple[str, str], list[Point]]:
         """Return (cell, metric) to its values in order of time, of one hardware and, if given, one identity."""
@@ -144,7 +160,7 @@ class History:
         found: dict[tuple[str, str], list[Point]] = {}
         with self._open(write=False) as connection:
             for cell, name, *rest in connection.execute(query, (scenario, hardware, key, key)):
-                found.setdefault((cell, name), []).append(Point(*rest))
+                found.setdefault((str(cell), str(name)), []).append(_row(Point, rest))
         return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -19,6 +20,9 @@ from tpgate.measure.result import Result
 
 REFRESH = "tpgate refresh RESULT… makes a baseline file; git checkout restores a checked-in one"
 RESULT_FILE = "result.json"
+LIMIT_BYTES = 256 << 20
+"""Size above which a file is refused: no baseline and no result comes near it."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _Form = TypeVar("_Form", Baseline, Result)
 
@@ -36,8 +40,17 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number that can be compared")
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return value
+
+
 def _read_object(path: Path, kind: str) -> dict[str, Any]:
     try:
+        if path.stat().st_size > LIMIT_BYTES:
+            raise BaselineError(f"{path}: larger than {LIMIT_BYTES >> 20} MiB", expected=f"a {kind} file")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise BaselineError(
@@ -46,12 +59,16 @@ def _read_object(path: Path, kind: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise BaselineError(f"{path}: cannot be read: {error}", expected=f"a {kind} file in UTF-8") from None
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        value = json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_refuse_constant)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         cut = " (the file is cut off)" if text.strip() and not text.rstrip().endswith("}") else ""
         raise BaselineError(f"{path}: not JSON at {where}: {error.msg}{cut}", next_step=REFRESH) from None
-    except ValueError as error:
+    except UnicodeEncodeError:
+        raise BaselineError(f"{path}: holds half a character (a lone surrogate)", next_step=REFRESH) from None
+    except (ValueError, RecursionError) as error:
         raise BaselineError(
             f"{path}: {error}", expected="finite numbers and distinct keys", next_step=REFRESH
         ) from None

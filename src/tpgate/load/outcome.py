@@ -6,6 +6,9 @@ from tpgate.load.records import OK, RequestRecord
 from tpgate.load.stream import Stream
 from tpgate.specs import LoadSpec
 
+_LONGEST = 300
+"""Characters of a reason; what a server says may be of any length."""
+
 
 def outcome_of(stream: Stream, asked: int) -> str:
     """Return ``ok`` or the reason why an answer is no success.
@@ -57,5 +60,5 @@ def record_of(stream: Stream, load: LoadSpec) -> RequestRecord:
         reasoning_tokens=reader.reasoning_tokens,
         arrived_tokens=reader.arrived_tokens,
         finish_reason=reader.finish_reason,
-        outcome=outcome,
+        outcome=outcome[:_LONGEST],
     )

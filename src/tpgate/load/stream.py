@@ -9,7 +9,16 @@ import msgspec
 from tpgate.load.engines.base import Reader
 
 _MESSAGE_BYTES = 4096
+_UNREADABLE = (ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 DONE = b"[DONE]"
+
+
+def _size(text: str | bytes, base: int) -> int:
+    """Return a length in a framing; a negative one would send the reader back."""
+    size = int(text, base)
+    if size < 0:
+        raise ValueError(f"a length of {size}")
+    return size
 
 
 class Stream:
@@ -101,7 +110,7 @@ class Stream:
             for when, part in zip(self.times[:count], self.parts[:count], strict=True):
                 if not (self._usual and self._single(part, when)):
                     self._part(part, when)
-        except (ValueError, msgspec.MsgspecError) as error:
+        except _UNREADABLE as error:
             self.malformed = self.malformed or f"unreadable answer: {error}"[:200]
         if count:
             self.last_ns = self.times[count - 1]
@@ -126,8 +135,8 @@ class Stream:
         if payload == DONE:
             self.done = True
         elif (tokens := reader.read(payload)) > known:
-            self.chunk_ns.append(when)
             self.chunk_tokens.append(tokens)
+            self.chunk_ns.append(when)
             self.token_reads += 1
         return True
 
@@ -139,7 +148,7 @@ class Stream:
         if self._pending or self._data:
             try:
                 self._lines(b"\n\n", self.last_ns)
-            except (ValueError, msgspec.MsgspecError) as error:
+            except _UNREADABLE as error:
                 self.malformed = self.malformed or f"unreadable answer: {error}"[:200]
 
     @property
@@ -179,7 +188,7 @@ class Stream:
         lines = data[:end].decode("latin-1").split("\r\n")
         version, _, rest = lines[0].partition(" ")
         status = int(rest[:3])
-        if not version.startswith("HTTP/1."):
+        if not version.startswith("HTTP/1.") or status < 100:
             raise ValueError(f"not HTTP/1.x: {lines[0][:40]!r}")
         if 100 <= status < 200:
             return self._head(data[end + 4 :])
@@ -187,7 +196,7 @@ class Stream:
         self.event_stream = fields.get("content-type", "").startswith("text/event-stream")
         self.chunked = "chunked" in fields.get("transfer-encoding", "")
         length = fields.get("content-length")
-        self._left = 0 if self.chunked else None if length is None else int(length)
+        self._left = 0 if self.chunked else None if length is None else _size(length, 10)
         connection = fields.get("connection", "keep-alive" if version == "HTTP/1.1" else "close")
         self.closes = "close" in connection or (not self.chunked and length is None)
         self.complete = self._left == 0 and not self.chunked
@@ -223,7 +232,7 @@ class Stream:
                 position = end + 2
                 if self._trailer:
                     self.complete = not line
-                elif (length := int(line.partition(b";")[0], 16)) == 0:
+                elif (length := _size(line.partition(b";")[0], 16)) == 0:
                     self._trailer = True
                 else:
                     stop = position + length
@@ -266,6 +275,6 @@ class Stream:
         known = self.reader.tokens
         tokens = self.reader.read(payload)
         if tokens > known:
-            self.chunk_ns.append(when)
             self.chunk_tokens.append(tokens)
+            self.chunk_ns.append(when)
             self._read_events += 1

@@ -92,7 +92,7 @@ class Collector:
             "start": start,
             "dur": length,
             "stream": integers(tids),
-            "device": integers(pids),
+            "device": integers(pids, digits=9),
             "corr": correlations(args),
         }
         keep = ~(broken | negative)

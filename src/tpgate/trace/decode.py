@@ -10,9 +10,9 @@ import numpy as np
 from tpgate.trace.events import Ints
 
 INVALID = -(1 << 62)
-"""Stands for a time that is no finite number."""
+"""Stands for a time that is no finite number, or one that no clock shows."""
 
-_CORRELATION = re.compile(rb'"correlation"\s*:\s*"?(\d+)')
+_CORRELATION = re.compile(rb'"correlation"\s*:\s*"?(\d{1,18})(?!\d)')
 _ZERO, _POINT = 48, 46
 _EXACT_US = 4e12
 
@@ -42,15 +42,15 @@ def times(texts: Sequence[bytes]) -> Ints:
     point = width - 4
     if 4 < width <= 20 and (digits[:, point] == _POINT - _ZERO).all():
         digits = np.delete(digits, point, axis=1)
-        if ((digits >= 0) & (digits <= 9)).all():
+        if ((digits >= 0) & (digits <= 9)).all() and (width < 20 or (digits[:, 0] < 4).all()):
             return np.asarray(digits @ (10 ** np.arange(width - 2, -1, -1, dtype=np.int64)))
     try:
         values = column.astype(np.float64)
     except ValueError:
         return np.array([_one(text) for text in texts], dtype=np.int64)
-    if width > 8 and not (np.abs(values[np.isfinite(values)]) < _EXACT_US).all():
-        return np.array([_one(text) for text in texts], dtype=np.int64)
     finite = np.isfinite(values)
+    if not (np.abs(values[finite]) < _EXACT_US).all():
+        return np.array([_one(text) for text in texts], dtype=np.int64)
     found = np.full(len(texts), INVALID, dtype=np.int64)
     found[finite] = np.rint(values[finite] * 1e3).astype(np.int64)
     return found
@@ -58,17 +58,18 @@ def times(texts: Sequence[bytes]) -> Ints:
 
 def _one(text: bytes) -> int:
     try:
-        return nanoseconds(text)
+        found = nanoseconds(text)
     except (ValueError, OverflowError):
         return INVALID
+    return found if abs(found) < -INVALID else INVALID
 
 
-def integers(texts: Sequence[bytes]) -> list[int]:
-    """Return process and stream numbers, -1 where one is no number."""
+def integers(texts: Sequence[bytes], *, digits: int = 18) -> list[int]:
+    """Return process and stream numbers, -1 where one is no number of so many digits at most."""
     known: dict[bytes, int] = {}
     for text in set(texts):
         bare = text.strip(b'"')
-        known[text] = int(bare) if bare.isdigit() else -1
+        known[text] = int(bare) if bare.isdigit() and len(bare) <= digits else -1
     return [known[text] for text in texts]
 
 

@@ -50,7 +50,7 @@ def collect_slowly(path: Path, limit_bytes: int) -> Collector:
     kind: Any = list[_Event] if chunks.first == 0x5B else _File
     try:
         decoded = msgspec.json.decode(text, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise TraceError(
             f"{path}: the events are not as the profiler writes them, and the file is no valid JSON: {error}",
             expected="a complete torch-profiler trace",
@@ -69,7 +69,7 @@ def _row(event: _Event) -> Row:
     if b'"correlation"' in bytes(event.args):
         try:
             correlation = msgspec.json.decode(event.args, type=_Args).correlation
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             correlation = None
         args = b"" if correlation is None else b'"correlation": %d' % correlation
     times = bytes(event.ts), bytes(event.dur)
