@@ -134,10 +134,22 @@ def test_a_history_with_values_of_another_kind_is_refused(tmp_path, change):
 
 @pytest.mark.parametrize(
     "line",
-    ["server = 5", "server = {model = 5}", "server = {options = 'x'}", "server = {environment = [1]}", "cells = 3",
-     "gates = ['x']", "settings = {a = nan}", "settings = {a = [1]}", "profile_cells = 'c1'",
-     "server = {model = {config = {a = inf}}}", "server = {model = {config = {a = 2026-01-01}}}", "cells = " + "[" * 3000, "name = " + "9" * 5000],
-)  # fmt: skip
+    [
+        "server = 5",
+        "server = {model = 5}",
+        "server = {options = 'x'}",
+        "server = {environment = [1]}",
+        "cells = 3",
+        "gates = ['x']",
+        "settings = {a = nan}",
+        "settings = {a = [1]}",
+        "profile_cells = 'c1'",
+        "server = {model = {config = {a = inf}}}",
+        "server = {model = {config = {a = 2026-01-01}}}",
+        "cells = " + "[" * 3000,
+        "name = " + "9" * 5000,
+    ],
+)
 def test_a_scenario_of_another_shape_is_refused_with_its_place(tmp_path, line):
     path = tmp_path / "s.toml"
     path.write_text(f"[[scenario]]\n{line}\n")

@@ -1,5 +1,10 @@
+import sys
+from pathlib import Path
+
 import pytest
 from fault_run import Project, Run
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.parent / ".tpgate.lock"
     try:
-        with FileLock(lock, timeout=LOCK_SECONDS):
+        with FileLock(lock, timeout=LOCK_SECONDS, is_singleton=True):  # one that is held here is held again
             yield
     except Timeout:
         raise BaselineError(

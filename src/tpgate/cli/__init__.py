@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -55,8 +56,16 @@ def _executed(module: ModuleType, arguments: argparse.Namespace) -> int:
     return code
 
 
+def _write_anything() -> None:
+    """Let output that the terminal's encoding cannot show be shown in part, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code (see the epilog of ``tpgate --help``)."""
+    _write_anything()
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] not in COMMANDS:
         _overview().parse_args(words or ["--help"])
@@ -76,4 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     except TpgateError as error:
         sys.stderr.write(f"tpgate {name}: {error}\n")
+        return INFRASTRUCTURE_ERROR
+    except OSError as error:
+        sys.stderr.write(f"tpgate {name}: {error}\n  next: see that there is room, and the right to write\n")
         return INFRASTRUCTURE_ERROR

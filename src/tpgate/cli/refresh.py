@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from tpgate.baseline.key import hardware_of
 from tpgate.baseline.reading import load_baseline, load_result
 from tpgate.baseline.refresh import Plan, plan
 from tpgate.baseline.schema import Baseline
-from tpgate.baseline.store import CHECKED_IN, BaselineStore
+from tpgate.baseline.store import CHECKED_IN, BaselineStore, locked
 from tpgate.errors import ConfigError
 from tpgate.measure.promises import promises
 from tpgate.measure.result import Result
@@ -118,6 +119,13 @@ def execute(args: argparse.Namespace) -> int:
     store = BaselineStore((args.baselines,))
     identity = results[0].launches[0].identity
     path = store.path(hardware_of(identity), results[0].scenario)
+    with locked(path) if args.yes else nullcontext():
+        return _refresh(args, results, reasons, store, path)
+
+
+def _refresh(
+    args: argparse.Namespace, results: list[Result], reasons: dict[str, str], store: BaselineStore, path: Path
+) -> int:
     old = load_baseline(path, in_store=True) if path.exists() else None
     made = plan(old, results, reasons=reasons, who=args.who or getpass.getuser())
     _show(made, path)
