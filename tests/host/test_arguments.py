@@ -136,3 +136,10 @@ def test_variables_that_move_numbers_are_keys_and_places_and_secrets_are_not():
         "env.OMP_NUM_THREADS": "4",
         "env.LD_PRELOAD": "libjemalloc.so.2",
     }
+
+
+def test_what_newer_releases_say_of_a_launch_is_no_argument():
+    # SGLang 0.5.20 answers with its command line and its start-up times beside the arguments; both differ every time.
+    first = {"tp_size": 2, "launch_command": "--port 29437 --nccl-port 29263", "startup_time": {"load_weight": 0.138}}
+    second = {"tp_size": 2, "launch_command": "--port 23241 --nccl-port 21781", "startup_time": {"load_weight": 0.125}}
+    assert argument_keys(first) == argument_keys(second) == {"server.tp_size": 2}

@@ -68,7 +68,8 @@ def _record(campaign: Campaign, making: Making) -> tuple[Found | NotFound, str]:
     """Record a provisional baseline into the local store: the launch that was made, and two more like it."""
     scenario = campaign.scenario
     campaign.progress(f"{scenario.name}: this machine has no baseline; recording a provisional one")
-    while len(making.launches) < RECORD_LAUNCHES:
+    wanted = int(dict(scenario.settings).get("record_launches", RECORD_LAUNCHES))
+    while len(making.launches) < wanted:
         making.launch()
     result = making.save(complete=True)
     path = campaign.store.write(plan(None, [result], who="tpgate --record").baseline, campaign.store.folders[-1])

@@ -24,6 +24,7 @@ LEFT_OUT: tuple[tuple[str, str], ...] = (
     (r"^(node_rank|base_gpu_id|gpu_id_step)$", "which GPUs it got; the hardware is a key of its own"),
     (r"_ipc_name$|_worker_id$|_group_ports$", "drawn per launch"),
     (r"^(status|version|internal_states|kv_events)$", "the server's state, not an argument"),
+    (r"^(launch_command|startup_time|startup_times|env|envs|env_vars|environment)(\.|$)", "how this launch went"),
     (r"^max_total_num_tokens$|^max_req_input_len$", "follows the memory that was free; kept as a note"),
     (r"^pp_max_micro_batch_size$", "follows it too; where the scenario fixes it, its digest holds it"),
     (r"^_", "private bookkeeping of the server"),

@@ -178,7 +178,7 @@ def _run(
     values: dict[str, Value] = client_values(result, load, window)
     tokens = sum(r.output_tokens for r in result.records)
     counts, doubts = _server_counts(target.server, api, result, before)
-    doubts = request_doubts(result, load) + stationarity_doubts(result) + doubts
+    doubts = request_doubts(result, load) + stationarity_doubts(result, target.drift_limit) + doubts
     tpot = values["tpot_p50"].value
     found = client_doubts(result.health, tpot, target.client_lag_limit)
     doubts += [Doubt(check=c, reason=r, advice=a, passing=True) for c, r, a in found]

@@ -24,6 +24,7 @@ from tpgate.measure.profile import profile_cell, trace_values
 from tpgate.measure.result import Doubt, Identity, Launch, Run
 from tpgate.measure.same import change_doubts
 from tpgate.measure.target import STALL_TIMEOUT_S, Progress, Target
+from tpgate.measure.validity import DRIFT_FATAL
 from tpgate.server import process
 from tpgate.server.api import Api
 from tpgate.server.model_folder import prepare
@@ -190,6 +191,7 @@ def _measure(
             model_config=config,
             tensor_parallel=scenario.server.tensor_parallel,
             gpus=gpus,
+            drift_limit=float(dict(scenario.settings).get("drift_limit", DRIFT_FATAL)),
             client_lag_limit=float(dict(scenario.settings).get("client_lag_limit", LAG_LIMIT)),
             stall_timeout_s=float(dict(scenario.settings).get("stall_timeout_s", STALL_TIMEOUT_S)),
             salt="" if settings.attach_url is None else state.launch.launch_id,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tpgate.load.health import LAG_LIMIT
+from tpgate.measure.validity import DRIFT_FATAL
 
 STALL_TIMEOUT_S = 60.0
 """Seconds without any byte from the server after which a load is given up, unless a scenario says otherwise."""
@@ -42,6 +43,7 @@ class Target:
         gpus: UUIDs of the GPUs that the server was given; empty on a CPU engine.
         client_lag_limit: Largest delay of the client's loop (99th percentile), as a share of the time per token.
         stall_timeout_s: Seconds without any byte from the server that end a load.
+        drift_limit: Ratio of TPOT between the first and last third of a run at which it is void.
         salt: Makes the prompts of this launch differ from those of another launch on the same server.
     """
 
@@ -51,6 +53,7 @@ class Target:
     tensor_parallel: int
     gpus: tuple[str, ...] = ()
     client_lag_limit: float = LAG_LIMIT
+    drift_limit: float = DRIFT_FATAL
     stall_timeout_s: float = STALL_TIMEOUT_S
     salt: str = ""
 

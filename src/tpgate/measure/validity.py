@@ -102,8 +102,13 @@ def counter_doubts(result: LoadResult, counts: ServerCounts) -> list[Doubt]:
     return []
 
 
-def stationarity_doubts(result: LoadResult) -> list[Doubt]:
-    """Return a doubt where TPOT still moves within the measured requests: the warm-up was too short, or heat."""
+def stationarity_doubts(result: LoadResult, limit: float = DRIFT_FATAL) -> list[Doubt]:
+    """Return a doubt where TPOT still moves within the measured requests: the warm-up was too short, or heat.
+
+    Args:
+        result: What the load brought back.
+        limit: Ratio of median TPOT between the first and last third at which the run is void.
+    """
     tpot = [t for r in result.records if r.ok and not r.warmup and (t := r.tpot_ns) is not None]
     third = len(tpot) // 3
     if third < 2:
@@ -115,4 +120,4 @@ def stationarity_doubts(result: LoadResult) -> list[Doubt]:
     word = "fell" if last < first else "rose"
     reason = f"median TPOT {word} from {first / 1e6:.2f} to {last / 1e6:.2f} ms between the first and last third"
     advice = "raise warmup_requests if it fell; look for heat or a neighbour's load if it rose"
-    return [Doubt(check="not_stationary", reason=reason, advice=advice, fatal=ratio >= DRIFT_FATAL, passing=True)]
+    return [Doubt(check="not_stationary", reason=reason, advice=advice, fatal=ratio >= limit, passing=True)]
