@@ -14,12 +14,22 @@ SRC = ROOT / "src" / "tpgate"
 MODULES = sorted(SRC.rglob("*.py"))
 CODE = sorted(
     path
-    for folder in ("src", "tests", "perf_tests", "benchmarks", "tests_kernels", "tests_engine", "tests_browser")
+    for folder in (
+        "src",
+        "tests",
+        "perf_tests",
+        "benchmarks",
+        "tests_kernels",
+        "tests_engine",
+        "tests_browser",
+        "tests_faults",
+    )
     for path in (ROOT / folder).rglob("*.py")
 )
 LAYERS = {
     "errors": 0,
     "units": 0,
+    "redaction": 0,
     "specs": 1,
     "catalog": 2,
     "host": 2,

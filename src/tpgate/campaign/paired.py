@@ -17,6 +17,7 @@ from tpgate.measure.definitions.trace import CATEGORIES
 from tpgate.measure.promises import promises
 from tpgate.measure.result import SCHEMA_VERSION, Launch, Result, is_passing
 from tpgate.measure.session import Settings, measure_launch, new_id
+from tpgate.redaction import redact
 from tpgate.report.folder import JUDGEMENT_FILE, RESULT_FILE
 from tpgate.specs import Scenario
 from tpgate.stats.paired import decide, paired_effect
@@ -73,7 +74,7 @@ class _Side:
             launches=tuple(self.launches),
             discarded=tuple(self.discarded),
             partial=bool(settings.cells),
-            experiment=tuple(f"{name}={value}" for name, value in (*settings.extra, *settings.extra_environment)),
+            experiment=tuple(redact(f"{n}={value}") for n, value in (*settings.extra, *settings.extra_environment)),
         )
 
     def launch(self) -> None:

@@ -11,6 +11,7 @@ from tpgate.baseline.schema import Baseline
 from tpgate.baseline.store import BaselineStore
 from tpgate.measure.result import Result
 from tpgate.measure.session import Settings
+from tpgate.redaction import redact
 from tpgate.specs import Pairs, Scenario
 from tpgate.stats.verdict import Judgement
 
@@ -59,7 +60,7 @@ class Campaign:
     @property
     def experiment(self) -> tuple[str, ...]:
         """What is changed on top of the scenario, as ``name=value``."""
-        return tuple(f"{name}={value}" for name, value in (*self.extra, *self.extra_environment))
+        return tuple(str(redact(f"{name}={value}")) for name, value in (*self.extra, *self.extra_environment))
 
     @property
     def settings(self) -> Settings:
@@ -110,5 +111,5 @@ def reproduce(campaign: Campaign, judgement: Judgement) -> str:
         words += ["--cell", failed[0]]
     words += ["--baselines", str(campaign.baselines)]
     for name, value in campaign.extra:
-        words += ["--server-option", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+        words += ["--server-option", redact(f"{name}={str(value).lower() if isinstance(value, bool) else value}")]
     return shlex.join(words)

@@ -191,7 +191,7 @@ class Api:
 def parse_metrics(text: str) -> dict[str, float]:
     """Return the samples of a Prometheus text page; lines that are no sample are left out."""
     samples: dict[str, float] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         found = None if line.startswith("#") else _SAMPLE.fullmatch(line.strip())
         if found is None:
             continue

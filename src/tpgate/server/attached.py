@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tpgate.errors import ConfigError, ServerError
+from tpgate.redaction import conceal
 from tpgate.server import ready
 from tpgate.server.api import Api
 from tpgate.specs import ServerSpec
@@ -64,6 +65,12 @@ def attach(url: str, spec: ServerSpec | None = None) -> AttachedServer:
         ConfigError: The server is another one than ``spec`` asks for; every differing field is named.
         ServerError: Nobody answers, or it completes no token.
     """
+    if conceal(url, ()) != url:
+        raise ConfigError(
+            f"server URL {conceal(url, ())} holds a user name or password",
+            expected="http://HOST:PORT (the client sends no credentials)",
+            next_step="give the server's own address, without them",
+        )
     api = Api(url)
     info = api.info()
     if spec is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpgate.errors import ConfigError, ServerError
+from tpgate.redaction import redact, secret_values
 from tpgate.server import census, cpu, flags, ports
 from tpgate.specs import Pairs, ServerSpec, pairs
 
@@ -41,9 +42,15 @@ class Command:
     version: str | None
 
     def shell(self) -> str:
-        """Return the command as one types it, without the variables that every launch sets."""
-        shown = [(name, value) for name, value in self.variables if name not in _QUIET]
-        return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in shown), shlex.join(self.argv)])
+        """Return the command as one types it, without secrets and the variables that every launch sets."""
+        shown = redact({name: value for name, value in self.variables if name not in _QUIET})
+        words = [*(f"{name}={shlex.quote(value)}" for name, value in shown.items()), shlex.join(redact(self.argv))]
+        return " ".join(words)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must stand in no log: of its own arguments and variables, and of the caller's variables."""
+        return secret_values(self.argv, os.environ | dict(self.variables))
 
 
 def installed_version(python: str) -> str:

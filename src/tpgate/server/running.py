@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from tpgate.errors import ServerError
+from tpgate.redaction import conceal
 from tpgate.server import census, engine, exits, ports
+from tpgate.server.concealed import conceal_file
 
 GpuPids = Callable[[], Mapping[int, object]]
 """Returns the processes that hold GPU memory, by pid."""
@@ -94,8 +96,8 @@ class RunningServer:
             return f"the server's main process {self.session} is gone"
 
     def log_tail(self, lines: int = TAIL_LINES) -> str:
-        """Return the last lines of the server's log."""
-        return tail(self.log_path, lines)
+        """Return the last lines of the server's log, without secrets."""
+        return conceal(tail(self.log_path, lines), self.command.secrets)
 
     def remember_workers(self) -> None:
         """Note the processes that must live as long as the server: its worker processes of now."""
@@ -120,6 +122,7 @@ class RunningServer:
         with exits.interrupt_later():
             self.pids()
             left = _end(self)
+            conceal_file(self.log_path, self.command.secrets)
         if left:
             raise ServerError(
                 f"server {self.url} was stopped, but {'; '.join(left)}",

@@ -18,7 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tpgate.redaction import secret_values
 from tpgate.server import census
+from tpgate.server.concealed import conceal_file
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -43,6 +45,8 @@ def main() -> int:
     while server.poll() is None and not told and not _parent_gone(parent):
         _reap(server.pid)
     status = _end(server, str(asked["environment"][census.MARKER]), float(asked["grace_s"]))
+    if os.getppid() != parent:  # whoever else would have done it is gone
+        conceal_file(Path(asked["log"]), secret_values(asked["argv"], asked["environment"]))
     return status if status >= 0 else 128 - status
 
 

@@ -28,7 +28,8 @@ class Counters:
 
     def render(self, settings: Settings) -> str:
         """Return the text of /metrics."""
-        model = settings.served_model_name
+        escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+        model = settings.served_model_name.translate(escapes)
         whole = f'engine_type="unified",model_name="{model}"'
         rank = f'{whole},moe_ep_rank="0",pp_rank="0",tp_rank="0"'
         factor = 1 + settings.faults.counter_off
