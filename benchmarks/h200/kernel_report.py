@@ -120,7 +120,8 @@ def kept(data: dict, counters: list[dict]) -> dict:
     return {
         "made_by": "benchmarks/h200/kernel_report.py OUT/kernels.json docs --keep docs/data/kernels-h200.json",
         "environment": environment, "peaks": data["peaks"], "seconds": round(data["seconds"]),
-        "samples": "25 a timing, 11 of the naive kernel", "checks": {"kernels": len(data["checks"]), "passed": sum(c["passed"] for c in data["checks"]), "worst": worst},
+        "samples": "25 a timing, 11 of the naive kernel",
+        "checks": {"kernels": len(data["checks"]), "passed": sum(c["passed"] for c in data["checks"]), "worst": worst},
         "errors": errors, "copies": data["copies"], "counters": counters, "cases": cases,
     }  # fmt: skip
 
