@@ -134,8 +134,9 @@ def tiny_llama_on_cpu(
         gates=gates,
         profile_cells=(f"c{concurrencies[-1]}",),
         profile_steps=5,
-        # The client has no core of its own here; these tolerances bear stamps that are late by two steps.
-        settings=pairs(client_lag_limit=2.0, **settings),
+        # The client has no core of its own here. These gates take medians and bear a factor of two, so one stamp in a
+        # hundred may be late by ten steps.
+        settings=pairs(client_lag_limit=10.0, **settings),
     )
 
 
@@ -191,7 +192,7 @@ DEEPSEEK_V4_FLASH = Scenario(
 
 SCENARIOS = (
     STANDIN,
-    tiny_llama_on_cpu("tiny-llama-cpu", 1, (1, 4, 8), waves=8, tokens=64, gates=CPU_GATES),
+    tiny_llama_on_cpu("tiny-llama-cpu", 1, (1, 4, 8), waves=8, tokens=64, gates=CPU_GATES, drift_limit=4.0),
     # Two ranks that wait for each other on two cores: every neighbour's time slice stops both, and throughput was seen
     # to differ by a factor of two from launch to launch. So its speed is not gated: it shows that tensor parallelism
     # works, that every token is counted, and that the load is held.
