@@ -11,6 +11,7 @@ import re
 import signal
 
 import pytest
+from fault_run import until
 
 from tpgate.stats.verdict import INFRASTRUCTURE_ERROR, Verdict
 
@@ -82,3 +83,67 @@ def test_the_server_is_killed(project, whom, stage, number):
         assert status == Verdict.VOID.exit_code, text
         assert "the server ended with status" in said
         assert "server_died" in said or stage == "profile"
+
+
+@pytest.mark.parametrize("stage", ["warm-up", "cell", "teardown"])
+def test_the_next_run_starts_clean_after_a_kill_and_the_earlier_results_stay(project, stage):
+    first = project.cli()
+    reach(first, stage)
+    first.process.kill()
+    first.finish()
+    second = project.cli("--no-profile", "--cell", "c1")
+    status, text = second.finish()
+    assert status == Verdict.NO_BASELINE.exit_code, text
+    project.check_nothing_is_held()
+    results = project.check_results_are_readable()
+    assert [result.complete for result in results][-1:] == [True]
+    assert len(project.result_folders()) == 2
+
+
+def test_a_second_run_while_the_first_one_lives_is_refused_and_names_it(project):
+    first = project.cli()
+    reach(first, "ready")
+    status, text = project.cli().finish()
+    assert status == INFRASTRUCTURE_ERROR, text
+    assert f"process {first.process.pid}" in text
+    assert first.finish()[0] == Verdict.NO_BASELINE.exit_code, "the first one is not disturbed"
+
+
+@pytest.mark.parametrize("stage", ["warm-up", "cell", "profile"])
+def test_ctrl_c_in_a_terminal_reaches_client_processes_too(project, stage):
+    run = project.cli("--processes", "2")
+    reach(run, stage)
+    os.killpg(run.process.pid, signal.SIGINT)
+    status, text = run.finish()
+    project.check_nothing_is_held()
+    check_what_was_kept(project, stage)
+    assert status == 130, text
+    assert not re.search(r"^Traceback", text, re.MULTILINE), text
+
+
+@pytest.mark.parametrize("stage", ["start-up", "cell", "teardown"])
+def test_an_impatient_second_ctrl_c_cuts_no_clean_up_short(project, stage):
+    run = project.cli()
+    reach(run, stage)
+    for _ in range(3):
+        os.kill(run.process.pid, signal.SIGINT)
+    status, text = run.finish()
+    project.check_nothing_is_held()
+    check_what_was_kept(project, stage)
+    assert status in (130, -signal.SIGINT), text
+
+
+def test_a_client_process_that_is_killed_ends_the_run_with_its_reason(project):
+    run = project.cli("--processes", "2")
+    run.until(STAGES["cell"])
+
+    def workers():
+        return [pid for pid, one in project.processes().items() if "tpgate.load.worker" in one.title]
+
+    assert until(workers)
+    os.kill(workers()[0], signal.SIGKILL)
+    status, text = run.finish()
+    project.check_nothing_is_held()
+    check_what_was_kept(project, "cell")
+    assert "client process" in text
+    assert status in (INFRASTRUCTURE_ERROR, Verdict.VOID.exit_code), text

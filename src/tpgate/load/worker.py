@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -39,8 +40,11 @@ def drive_processes(jobs: Sequence[Job], progress: Progress | None = None) -> li
             pipes.append(ours)
             ours.send(job)
         _collect(pipes, "ready", progress, jobs)
-        for pipe in pipes:
-            pipe.send("go")
+        for number, pipe in enumerate(pipes):
+            try:
+                pipe.send("go")
+            except OSError:
+                raise _died(number, pipes) from None
         return _collect(pipes, "share", progress, jobs)
     finally:
         for pipe in pipes:
@@ -72,14 +76,19 @@ def _collect(
                 elif kind == "progress" and progress is not None:
                     done[number] = value
                     progress(sum(done), jobs[0].total)
-        except EOFError:
-            raise LoadError(
-                f"client process {number} of {len(pipes)} died", next_step="look at its message above; check memory"
-            ) from None
+        except (EOFError, ConnectionError):
+            raise _died(number, pipes) from None
         except KeyboardInterrupt:
             for pipe in pipes:
-                pipe.send("stop")
+                with contextlib.suppress(ConnectionError):
+                    pipe.send("stop")
     return [found[number] for number in range(len(pipes))]
+
+
+def _died(number: int, pipes: Sequence[Connection[Any, Any]]) -> LoadError:
+    return LoadError(
+        f"client process {number} of {len(pipes)} died", next_step="look at its message above; check memory"
+    )
 
 
 def pack(share: Share) -> dict[str, Any]:
