@@ -114,7 +114,7 @@ def stationarity_doubts(result: LoadResult, limit: float = DRIFT_FATAL) -> list[
     if third < 2:
         return []
     first, last = float(np.median(tpot[:third])), float(np.median(tpot[-third:]))
-    ratio = max(first, last) / min(first, last)
+    ratio = max(first, last) / max(min(first, last), 1.0)  # 0 where every token came in one read
     if ratio < DRIFT_NOTE:
         return []
     word = "fell" if last < first else "rose"
