@@ -36,7 +36,7 @@ def drive_processes(jobs: Sequence[Job], progress: Progress | None = None) -> li
             with theirs:
                 descriptor = theirs.fileno()
                 command = [sys.executable, "-m", "tpgate.load.worker", str(descriptor)]
-                processes.append(subprocess.Popen(command, pass_fds=(descriptor,)))
+                processes.append(subprocess.Popen(command, pass_fds=(descriptor,), process_group=0))
             pipes.append(ours)
             ours.send(job)
         _collect(pipes, "ready", progress, jobs)
@@ -119,7 +119,10 @@ def main(descriptor: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe: Connection[Any, Any] = Connection(descriptor)
     with pipe:
-        job = pipe.recv()
+        try:
+            job = pipe.recv()
+        except EOFError:  # the parent is gone
+            return 1
         try:
             share = run_job(job, lambda done, _: pipe.send(("progress", done)), pipe)
         except LoadError as error:
