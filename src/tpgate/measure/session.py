@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tpgate.errors import ConfigError, HostError, TpgateError
+from tpgate.errors import ConfigError, HostError, ServerError, TpgateError
 from tpgate.host import environment, lease, topology, validity
 from tpgate.load.health import LAG_LIMIT
 from tpgate.measure.cell import INTERRUPTED_COUNT, measure_cell
@@ -23,7 +23,7 @@ from tpgate.measure.conditions import host_doubts
 from tpgate.measure.profile import profile_cell, trace_values
 from tpgate.measure.result import Doubt, Identity, Launch, Run
 from tpgate.measure.same import change_doubts
-from tpgate.measure.target import STALL_TIMEOUT_S, Progress, Target
+from tpgate.measure.target import STALL_TIMEOUT_S, Progress, Target, death
 from tpgate.measure.validity import DRIFT_FATAL
 from tpgate.server import process
 from tpgate.server.api import Api
@@ -207,7 +207,10 @@ def _measure(
             if dead is not None:
                 state.fail(f"the server died in {load.cell}: {dead}; the cells after it were not driven")
                 return
-            changed = change_doubts(server.info, Api(server.url).info())
+            try:
+                changed = change_doubts(server.info, Api(server.url).info())
+            except ServerError as error:
+                raise ServerError(f"the server died in {load.cell}: {death(server) or error.what}") from error
             if changed:
                 state.add(msgspec.structs.replace(run, doubts=(*run.doubts, *changed)))
         if len(wanted) == len(scenario.cells):
