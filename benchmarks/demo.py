@@ -15,7 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 RUN = [sys.executable, "-m", "tpgate", "run", "standin-tp4", "--quiet"]
 STEPS = (
     ("record a provisional local baseline (3 launches), then judge one more launch", ["--record"], 0),
-    ("inject a regression: decode steps 60 % longer", ["--server-option", "fault_decode_slower=0.6", "--max-launches", "1"], 1),
+    (
+        "inject a regression: decode steps 60 % longer",
+        ["--server-option", "fault_decode_slower=0.6", "--max-launches", "1"],
+        1,
+    ),
     ("inject a broken server: it miscounts its tokens", ["--server-option", "fault_miscount=16"], 3),
 )
 
