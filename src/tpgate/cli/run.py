@@ -9,6 +9,7 @@ from pathlib import Path
 from tpgate import catalog
 from tpgate.campaign import Campaign, Outcome, measure
 from tpgate.errors import ConfigError
+from tpgate.host.revision import revision
 from tpgate.report.terminal import render
 from tpgate.specs import Scalar
 
@@ -68,6 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
         record=arguments.record,
         profile=not arguments.no_profile,
         processes=arguments.processes,
+        commit=revision(Path.cwd()),
         extra=tuple(sorted(_option(text) for text in arguments.server_option)),
     )
     outcome = measure(campaign)

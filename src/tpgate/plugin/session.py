@@ -12,6 +12,7 @@ import pytest
 from tpgate import catalog
 from tpgate.campaign import Campaign, Outcome, measure
 from tpgate.errors import ConfigError, TpgateError
+from tpgate.host.revision import revision
 from tpgate.plugin.options import SESSION, Settings, settings_of
 from tpgate.specs import Scenario
 
@@ -89,6 +90,7 @@ class Session:
             record=self.settings.record,
             profile=self.settings.profile,
             progress=self._progress,
+            commit=revision(self.config.rootpath),
         )
 
     def _progress(self, text: str) -> None:
