@@ -142,7 +142,7 @@ def test_a_launch_that_the_client_spoiled_is_made_again_and_kept_apart(recorded,
 
 
 def test_a_client_that_spoils_every_launch_ends_in_no_verdict(recorded, script, campaign):
-    seen = script(*["client_lag"] * 4)
+    seen = script(*["client_lag"] * (1 + making.MOST_DISCARDED))
     assert measure(campaign()).judgement.verdict is Verdict.VOID
     assert len(seen) == 1 + making.MOST_DISCARDED
 

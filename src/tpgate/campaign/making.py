@@ -17,7 +17,7 @@ from tpgate.measure.result import SCHEMA_VERSION, Launch, Result, is_passing
 from tpgate.measure.session import measure_launch, new_id
 from tpgate.report.folder import RESULT_FILE
 
-MOST_DISCARDED = 3
+MOST_DISCARDED = 5
 """Launches of one campaign that may be made again because the client or the host spoiled them."""
 
 
