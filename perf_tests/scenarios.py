@@ -57,8 +57,8 @@ def closed_loop(concurrency: int, waves: int, *, tokens: int = 256, label: str =
 # On the CPU the neighbours' load moves the numbers far more than most regressions do. These tolerances say so; they
 # show that the whole path works on a real SGLang server, and catch a collapse.
 CPU_GATES = (
-    Gate("output_tokens_per_second", tolerance=0.5),
-    Gate("ttft_p50", tolerance=0.9),
+    Gate("output_tokens_per_second", tolerance=0.75),
+    Gate("achieved_concurrency", tolerance=0.2),
 )
 CPU_SERVER = pairs(attention_backend="torch_native", mem_fraction_static=0.3, max_total_tokens=20000)
 
@@ -192,7 +192,9 @@ DEEPSEEK_V4_FLASH = Scenario(
 
 SCENARIOS = (
     STANDIN,
-    tiny_llama_on_cpu("tiny-llama-cpu", 1, (1, 4, 8), waves=8, tokens=64, gates=CPU_GATES, drift_limit=4.0),
+    tiny_llama_on_cpu(
+        "tiny-llama-cpu", 1, (1, 4, 8), waves=8, tokens=64, gates=CPU_GATES, drift_limit=4.0, record_launches=4
+    ),
     # Two ranks that wait for each other on two cores: every neighbour's time slice stops both, and throughput was seen
     # to differ by a factor of two from launch to launch. So its speed is not gated: it shows that tensor parallelism
     # works, that every token is counted, and that the load is held.

@@ -189,3 +189,10 @@ def test_the_judgement_is_stored_beside_the_result(recorded):
     stored = msgspec.json.decode((recorded.folder / "judgement.json").read_bytes())
     assert stored["verdict"] == "OK"
     assert stored["result_id"] == recorded.folder.name
+
+
+def test_recording_goes_on_while_the_launches_differ_too_much_to_judge_by(script, campaign):
+    seen = script(100.0, 60.0, 100.0, 100.1, 99.9, 100.0, 100.2, 100.0)
+    outcome = measure(campaign(record=True))
+    assert 4 < len(seen) <= 8
+    assert len(outcome.baseline.launches) == len(seen) - 1

@@ -28,6 +28,8 @@ MOST_LAUNCHES = 60
 """Launches that a baseline keeps; beyond that the oldest go."""
 
 SHORTEST_REASON = 10
+UNDECIDED = "cannot be judged yet"
+"""How a plan's note begins where the launches differ too much to judge by."""
 OUTLIER_SCALES = 4.0
 
 
@@ -133,7 +135,7 @@ def _require_pass(baseline: Baseline, results: Sequence[Result], day: date) -> l
         failed.sort(key=lambda one: severity(one.verdict))
         texts = [f"{one.cell}:{one.metric} {one.verdict}: {one.reason}" for one in failed]
         if judgement.verdict is Verdict.INCONCLUSIVE and baseline.provisional:
-            notes += [f"cannot be judged yet, measure more launches: {text}" for text in texts]
+            notes += [f"{UNDECIDED}, measure more launches: {text}" for text in texts]
             continue
         listed = "\n    ".join(texts or list(judgement.warnings))
         raise BaselineError(

@@ -6,15 +6,19 @@ import time
 
 from tpgate.baseline.adaptive import next_launch
 from tpgate.baseline.history import HISTORY_FILE, remember
-from tpgate.baseline.refresh import plan
+from tpgate.baseline.refresh import UNDECIDED, plan
 from tpgate.baseline.store import Found, NotFound
 from tpgate.campaign.making import Making, write_json
 from tpgate.campaign.plan import Campaign, Outcome, reproduce
 from tpgate.campaign.verdict import check_readable, compared, decide, find
+from tpgate.errors import BaselineError
+from tpgate.measure.result import Result
 from tpgate.report.folder import JUDGEMENT_FILE
 
 RECORD_LAUNCHES = 3
-"""Launches that a provisional local baseline is recorded from."""
+"""Launches that a provisional local baseline is recorded from, at least."""
+MOST_RECORDED = 7
+"""Launches at most, where fewer differ so much that nothing could be judged by them."""
 
 
 def measure(campaign: Campaign) -> Outcome:
@@ -60,6 +64,14 @@ def measure(campaign: Campaign) -> Outcome:
     return Outcome(result, judgement, making.folder, reproduce(campaign, judgement), notes, baseline)
 
 
+def _notes(result: Result) -> tuple[str, ...]:
+    """Return what a baseline of these launches would leave open; nothing where it could not be one at all."""
+    try:
+        return plan(None, [result]).notes
+    except BaselineError:
+        return ()
+
+
 def _minutes(began: float) -> float:
     return (time.monotonic() - began) / 60
 
@@ -72,6 +84,10 @@ def _record(campaign: Campaign, making: Making) -> tuple[Found | NotFound, str]:
     while len(making.launches) < wanted:
         making.launch()
     result = making.save(complete=True)
+    while len(making.launches) < MOST_RECORDED and any(note.startswith(UNDECIDED) for note in _notes(result)):
+        campaign.progress(f"{scenario.name}: the launches differ too much to judge by; recording one more")
+        making.launch()
+        result = making.save(complete=True)
     path = campaign.store.write(plan(None, [result], who="tpgate --record").baseline, campaign.store.folders[-1])
     note = (
         f"{path}: recorded from {len(result.launches)} launches, provisional and local; it is not checked in. "
