@@ -134,8 +134,8 @@ def tiny_llama_on_cpu(
         gates=gates,
         profile_cells=(f"c{concurrencies[-1]}",),
         profile_steps=5,
-        # The client has no core of its own here, and a cell takes seconds: one hiccup of the host of a tenth of a second
-        # is one in a hundred of its probes. These gates bear that; a freeze of a quarter of a second still voids a run.
+        # The client has no core of its own here, and a cell takes seconds: one hiccup of the host of a tenth of a
+        # second is one in a hundred of its probes. These gates bear that; a freeze of a quarter second voids a run.
         settings=pairs(client_lag_limit=100.0, **settings),
     )
 
