@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
 from collections.abc import Iterable
@@ -14,9 +13,7 @@ import numpy as np
 
 from tpgate.trace.decode import INVALID, correlations, integers, times
 from tpgate.trace.events import Defects, Ints, Kind, Launches, Step, Trace
-
-Row = tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes]
-"""Category, name, pid, tid, ts, dur, args: the raw bytes of one event; ts is empty where the event did not fit."""
+from tpgate.trace.row import Row, text_of
 
 _KINDS = {
     b"kernel": Kind.KERNEL,
@@ -116,13 +113,21 @@ class Collector:
             batch = int(match[2]) if match[2] else None
             self._steps[row[0].startswith(b"gpu")].append((match[1].decode(), batch, int(start), int(length)))
 
-    def finish(self, *, path: Path, base_ns: int, defects: Defects, **more: Any) -> Trace:  # noqa: ANN401
-        """Return the trace: events in order of start, duplicates and impossible durations set aside and counted."""
+    def finish(self, *, path: Path, origin_ns: int = 0, base_ns: int, defects: Defects, **more: Any) -> Trace:  # noqa: ANN401
+        """Return the trace: events in order of start, duplicates and impossible durations set aside and counted.
+
+        Args:
+            path: The file.
+            origin_ns: What to subtract from times where there is no GPU event; else it is the first one's start.
+            base_ns: What the file adds to all times.
+            defects: What is known to be wrong already.
+            more: Further fields of the trace.
+        """
         data: Columns = {key: np.frombuffer(self._columns.pop(key), dtype=_TYPES[key]) for key in _CODES}
-        names = tuple(_text(name) for name in self._names)
+        names = tuple(text_of(name) for name in self._names)
         data, duplicate = _distinct(data)
         data, absurd = _bounded(data)
-        origin = int(data["start"][0]) if len(data["start"]) else 0
+        origin = int(data["start"][0]) if len(data["start"]) else origin_ns
         steps = {
             on_gpu: tuple(Step(stage, batch, start - origin, length) for stage, batch, start, length in found)
             for on_gpu, found in self._steps.items()
@@ -142,7 +147,11 @@ class Collector:
             host_steps=steps[False],
             origin_ns=origin + base_ns,
             defects=replace(
-                defects, negative=self._negative, not_finite=self._not_finite, duplicate=duplicate, absurd=absurd
+                defects,
+                negative=defects.negative + self._negative,
+                not_finite=defects.not_finite + self._not_finite,
+                duplicate=defects.duplicate + duplicate,
+                absurd=defects.absurd + absurd,
             ),
             **more,
         )
@@ -153,15 +162,6 @@ class Collector:
         keep = np.flatnonzero(np.isin(ids, wanted))
         order = keep[np.argsort(ids[keep], kind="stable")]
         return Launches(ids[order], starts[order] - origin, ends[order] - origin)
-
-
-def _text(name: bytes) -> str:
-    if b"\\" in name:
-        try:
-            return str(json.loads(b'"' + name + b'"'))
-        except ValueError:
-            return name.decode(errors="replace")
-    return name.decode(errors="replace")
 
 
 def _distinct(data: Columns) -> tuple[Columns, int]:

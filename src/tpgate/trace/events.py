@@ -83,6 +83,45 @@ class Step:
     duration_ns: int
 
 
+class Spans(NamedTuple):
+    """Stretches of time in which one operator is the innermost of its thread, in order of their start.
+
+    On one thread they never overlap, and together they cover what its operators cover. ``owners`` points at the
+    operators; ``starts`` and ``ends`` are in ns since the trace's origin.
+    """
+
+    owners: Ints
+    starts: Ints
+    ends: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """One rank's operators in order of their start. Times are ns since the trace's origin.
+
+    Attributes:
+        names: Distinct names, such as ``aten::mm``; ``name_ids`` points into it.
+        name_ids: Integers of length n.
+        start_ns: int64 of length n, ascending.
+        duration_ns: int64 of length n, the time of inner operators included.
+        self_ns: int64 of length n: the time in which no inner operator ran. Over a thread they add up to the union
+            of its operators.
+        threads: Thread of each operator as the system numbers it, -1 where that is no number.
+        spans: When each was the innermost of its thread: what unions over threads are made of.
+    """
+
+    names: tuple[str, ...]
+    name_ids: Ints
+    start_ns: Ints
+    duration_ns: Ints
+    self_ns: Ints
+    threads: Ints
+    spans: Spans
+
+    def __len__(self) -> int:
+        return len(self.name_ids)
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """One rank's GPU events in order of their start. Times are ns since ``origin_ns``.
@@ -107,6 +146,7 @@ class Trace:
         device_name: Name of the GPU, or None.
         defects: What was wrong.
         categories: Event category to count; filled only where no GPU event was found.
+        operators: What the host did instead; only where no GPU event was found, and there is an operator.
         bytes_read: Uncompressed bytes.
     """
 
@@ -129,6 +169,7 @@ class Trace:
     device_name: str | None = None
     defects: Defects = field(default_factory=Defects)
     categories: dict[str, int] = field(default_factory=dict)
+    operators: Operators | None = None
     bytes_read: int = 0
 
     def __len__(self) -> int:

@@ -8,31 +8,24 @@ where one did not fit the whole file is decoded event by event instead.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from tpgate.errors import TraceError
 from tpgate.trace.collect import Collector
 from tpgate.trace.events import Defects, Trace
-from tpgate.trace.slow import collect_slowly
+from tpgate.trace.host import read_host
+from tpgate.trace.row import GPU, LAUNCHES, STEPS, expression
+from tpgate.trace.slow import rows_slowly
 from tpgate.trace.stream import LIMIT_BYTES, Chunks
 
-_STRING = rb'"([^"\\]*(?:\\.[^"\\]*)*)"'
-_NUMBER = rb'("?-?[\w.+]+(?:-\d+)?"?)'
-_COLON = rb"\s*:\s*"
-_EVENT = re.compile(
-    rb'"cat"' + _COLON + rb'"(kernel|gpu_memcpy|gpu_memset|gpu_user_annotation|user_annotation|cuda_runtime|'
-    rb'cuda_driver|Kernel|Memcpy|Memset)"'
-    rb'(?:\s*,\s*"name"' + _COLON + _STRING + rb'\s*,\s*"pid"' + _COLON + rb'("?-?\w+"?)\s*,\s*"tid"' + _COLON +
-    rb'("[^"]*"|-?\d+)\s*,\s*"ts"' + _COLON + _NUMBER + rb'\s*,\s*"dur"' + _COLON + _NUMBER +
-    rb'(?:\s*,\s*"args"' + _COLON + rb"\{([^{}]*)\})?)?",
-    re.DOTALL,
-)  # fmt: skip
+_WANTED = (*GPU, *STEPS, *LAUNCHES)
+_EVENT = expression(_WANTED)
 _HEAD_BYTES = 1 << 20
 _RANK_IN_NAME = re.compile(r"(?:TP-|[Rr]ank[-_]?)(\d+)")
 _DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^{}]*?"name"\s*:\s*"([^"]*)"')
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{')
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
-_ANY_CATEGORY = re.compile(rb'"cat"\s*:\s*"([^"\\]*)"')
 
 
 def read(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> Trace:
@@ -62,8 +55,10 @@ def read(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> Trace:
     cut = chunks.cut or not ends_properly(chunks)
     slow = missed > 0 or (missed_last > 0 and not cut)
     if slow:
-        collector = collect_slowly(path, limit_bytes)
+        collector = Collector()
+        collector.add(rows_slowly(path, limit_bytes, _WANTED))
     info = head + chunks.tail[-_HEAD_BYTES:]
+    host = None if collector.gpu_events else read_host(path, limit_bytes, info, cut=cut)
     return collector.finish(
         path=path,
         rank=_integer(info, b"rank"),
@@ -71,8 +66,10 @@ def read(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> Trace:
         world_size=_integer(info, b"world_size"),
         device_name=_device_name(info),
         base_ns=int(match[1]) if (match := _BASE.search(info)) else 0,
-        defects=Defects(cut_off=cut, slow_path=slow),
-        categories=_categories(path, limit_bytes) if not collector.gpu_events else {},
+        origin_ns=host.origin_ns if host else 0,
+        defects=replace(host.defects if host else Defects(), cut_off=cut, slow_path=slow or bool(host and host.slow)),
+        categories=host.categories if host else {},
+        operators=host.operators if host else None,
         bytes_read=chunks.total,
     )
 
@@ -109,13 +106,3 @@ def ends_properly(chunks: Chunks) -> bool:
     if not chunks.tail.startswith(b'"ph"'):
         return depth == 0
     return depth == (-3 if chunks.first == 0x7B else -2)
-
-
-def _categories(path: Path, limit_bytes: int) -> dict[str, int]:
-    """Count the categories of a trace without GPU events: what it holds instead is the best hint of why."""
-    counts: dict[str, int] = {}
-    for piece in Chunks(path, limit_bytes):
-        for name in _ANY_CATEGORY.findall(piece):
-            key = name.decode(errors="replace")
-            counts[key] = counts.get(key, 0) + 1
-    return counts

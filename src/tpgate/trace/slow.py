@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tpgate.errors import TraceError
-from tpgate.trace.collect import Collector, Row
+from tpgate.trace.row import Row
 from tpgate.trace.stream import Chunks
 
 SLOW_LIMIT_BYTES = 2 << 30
@@ -34,13 +35,8 @@ class _Args(msgspec.Struct):
     correlation: int | None = None
 
 
-_WANTED = frozenset(
-    ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "user_annotation", "cuda_runtime", "cuda_driver")
-) | {"Kernel", "Memcpy", "Memset"}
-
-
-def collect_slowly(path: Path, limit_bytes: int) -> Collector:
-    """Return a collector that took every wanted event, whatever the order of its keys.
+def rows_slowly(path: Path, limit_bytes: int, categories: tuple[str, ...]) -> Iterator[Row]:
+    """Return every complete event of some categories, whatever the order of its keys.
 
     Raises:
         TraceError: The file is no valid JSON, or too large to be decoded whole.
@@ -58,15 +54,15 @@ def collect_slowly(path: Path, limit_bytes: int) -> Collector:
         ) from error
     del text
     events = decoded if isinstance(decoded, list) else decoded.traceEvents
-    collector = Collector()
-    collector.add(_row(event) for event in events if event.cat in _WANTED and event.ph in ("X", ""))
-    return collector
+    wanted = frozenset(categories)
+    return (_row(event) for event in events if event.cat in wanted and event.ph in ("X", ""))
 
 
 def _row(event: _Event) -> Row:
     name = bytes(event.name)
-    args = b""
-    if b'"correlation"' in bytes(event.args):
+    raw = bytes(event.args)[1:-1]
+    args = b"" if b"{" in raw or b"}" in raw else raw
+    if b'"correlation"' in raw:
         try:
             correlation = msgspec.json.decode(event.args, type=_Args).correlation
         except (msgspec.MsgspecError, RecursionError):
