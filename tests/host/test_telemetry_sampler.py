@@ -74,7 +74,7 @@ def test_what_the_machine_lacks_is_a_reason(nvml, machine, uuids, reason):
 def test_a_server_without_gpus_starts_no_process(nvml):
     nvml(script())
     seen, *_ = sample(0, [])
-    assert seen.reason == "the server uses no GPU"
+    assert seen.reason == "the server uses no GPU of this machine"
 
 
 def test_unsupported_readings_keep_their_reason(nvml):

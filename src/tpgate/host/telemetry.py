@@ -156,7 +156,7 @@ class Sampler:
     telemetry then says why nothing was measured.
 
     Args:
-        gpu_uuids: GPUs to watch; None means all, an empty sequence none (a server without GPUs).
+        gpu_uuids: GPUs to watch; None means all, an empty sequence none (a server without GPUs here).
         rate_hz: Counter readings a second; at 50 a 32-bit counter cannot wrap unseen on a Gen5 x16 link.
     """
 
@@ -172,7 +172,7 @@ class Sampler:
     def start(self) -> None:
         """Start the process and wait until it samples."""
         if self._uuids == ():
-            self._refusal = "the server uses no GPU"
+            self._refusal = "the server uses no GPU of this machine"
             return
         words = [sys.executable, "-P", "-m", "tpgate.host.sampler", "--rate", str(self._rate_hz)]
         for uuid in self._uuids or ():

@@ -71,12 +71,13 @@ def _named(word: str, gpus: Sequence[Gpu], environment: Mapping[str, str]) -> Gp
     return found[0]
 
 
-def choose(count: int, visible_devices: str | None = None) -> tuple[str, ...]:
+def choose(count: int, visible_devices: str | None = None, *, in_use: bool = False) -> tuple[str, ...]:
     """Return the UUIDs of ``count`` GPUs for a run: idle ones that nobody leases first, else in order.
 
     Args:
         count: GPUs that are needed.
         visible_devices: Text as in CUDA_VISIBLE_DEVICES; None reads the variable.
+        in_use: A server already runs on them, so busy ones come before idle ones.
 
     Raises:
         HostError: NVML cannot be read, or there are fewer GPUs.
@@ -99,7 +100,7 @@ def choose(count: int, visible_devices: str | None = None) -> tuple[str, ...]:
                 next_step="choose a scenario with fewer tensor-parallel ranks, or tpgate doctor",
             )
         leased = {holder.resource for holder in lease.holders()}
-        order = sorted(usable, key=lambda gpu: (lease.of_gpu(gpu.uuid) in leased, is_busy(library, gpu)))
+        order = sorted(usable, key=lambda gpu: (lease.of_gpu(gpu.uuid) in leased, is_busy(library, gpu) != in_use))
     return tuple(gpu.uuid for gpu in order[:count])
 
 

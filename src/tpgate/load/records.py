@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
 
 OK = "ok"
 """Outcome of a request that brought the asked-for number of tokens and a proper end of stream."""
@@ -108,3 +112,20 @@ class LoadResult:
     wall_start_unix_ns: int
     health: ClientHealth
     stalled: str | None = None
+
+
+def write_records(path: Path, result: LoadResult) -> None:
+    """Write the request records as gzipped JSON lines, atomically; times in ns since the load began."""
+    began = result.started_ns
+    partial = path.with_name(path.name + ".part")
+    with gzip.open(partial, "wb", compresslevel=1) as file:
+        head = {"wall_start_unix_ns": result.wall_start_unix_ns, "stalled": result.stalled}
+        file.write(orjson.dumps(head) + b"\n")
+        for record in result.records:
+            row = {name: getattr(record, name) for name in record.__slots__ if not name.startswith("chunk_")}
+            for name in ("scheduled_ns", "started_ns", "ended_ns"):
+                row[name] -= began
+            row["chunk_ns"] = [at - began for at in record.chunk_ns]
+            row["chunk_tokens"] = list(record.chunk_tokens)
+            file.write(orjson.dumps(row) + b"\n")
+    partial.replace(path)

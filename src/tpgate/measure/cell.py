@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import gzip
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 
 from tpgate.errors import LoadError, ServerError, TpgateError
 from tpgate.host.telemetry import Sampler, Telemetry
 from tpgate.load.generator import drive
 from tpgate.load.health import client_doubts
 from tpgate.load.job import INTERRUPTED
-from tpgate.load.records import LoadResult
+from tpgate.load.records import LoadResult, write_records
 from tpgate.measure.client import client_values, timeline, tokens_between
+from tpgate.measure.conditions import neighbour_doubts
 from tpgate.measure.result import Doubt, Run, Value, Window
 from tpgate.measure.target import Progress, Server, Target, death
 from tpgate.measure.telemetry import telemetry_values
@@ -141,6 +140,7 @@ def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int
         before = _settled(api)
     except (ServerError, LoadError) as error:
         return _broken(target.server, load, started_at, error)
+    neighbours = neighbour_doubts(target.gpus, target.server.pids())
     sampler = Sampler(target.gpus)
     sampler.start()
     try:
@@ -157,11 +157,13 @@ def measure_cell(target: Target, load: LoadSpec, *, folder: Path, processes: int
         return _broken(target.server, load, started_at, error)
     finally:
         telemetry = sampler.stop()
+    neighbours += neighbour_doubts(target.gpus, target.server.pids())
     name = f"{load.cell}.requests.json.gz"
     write_records(folder / name, result)
     run = _run(target, api, load, result, before, telemetry, started_at, f"{folder.name}/{name}")
     more = {"prewarm": warmed} | ({INTERRUPTED_COUNT: 1} if result.stalled == INTERRUPTED else {})
-    return msgspec.structs.replace(run, counts=run.counts | more)
+    doubts = tuple(dict.fromkeys((*run.doubts, *neighbours)))  # what was so before and after is said once
+    return msgspec.structs.replace(run, counts=run.counts | more, doubts=doubts)
 
 
 def _run(
@@ -275,20 +277,3 @@ def _broken(server: Server, load: LoadSpec, started_at: str, error: TpgateError)
 def _void(load: LoadSpec, started_at: str, check: str, reason: str) -> Run:
     doubt = Doubt(check=check, reason=reason, advice="read the server's log beside the results")
     return Run(cell=load.cell, load_digest=load_digest(load), started_at=started_at, values={}, doubts=(doubt,))
-
-
-def write_records(path: Path, result: LoadResult) -> None:
-    """Write the request records as gzipped JSON lines, atomically; times in ns since the load began."""
-    began = result.started_ns
-    partial = path.with_name(path.name + ".part")
-    with gzip.open(partial, "wb", compresslevel=1) as file:
-        head = {"wall_start_unix_ns": result.wall_start_unix_ns, "stalled": result.stalled}
-        file.write(orjson.dumps(head) + b"\n")
-        for record in result.records:
-            row = {name: getattr(record, name) for name in record.__slots__ if not name.startswith("chunk_")}
-            for name in ("scheduled_ns", "started_ns", "ended_ns"):
-                row[name] -= began
-            row["chunk_ns"] = [at - began for at in record.chunk_ns]
-            row["chunk_tokens"] = list(record.chunk_tokens)
-            file.write(orjson.dumps(row) + b"\n")
-    partial.replace(path)

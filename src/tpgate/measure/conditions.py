@@ -58,6 +58,25 @@ def host_doubts(uuids: Sequence[str], server_pids: Collection[int] | None = None
         return [Doubt(check="gpu_unreadable", reason=error.what, advice=advice, fatal=False)]
 
 
+def neighbour_doubts(uuids: Sequence[str], server_pids: Collection[int]) -> list[Doubt]:
+    """Return who else is on a running server's GPUs now, and whether the server is on them, by UUID.
+
+    It is asked right before and right after a cell; what happens between is in the telemetry.
+
+    Args:
+        uuids: GPUs that the server was given; empty asks nothing.
+        server_pids: Its processes of now; empty where they are not known, because it was attached to.
+    """
+    if uuids and not server_pids:
+        reason = (
+            "this run did not start the server and does not know its processes: on the GPUs that are watched "
+            f"({', '.join(uuids)}), only a process that comes or goes counts as foreign"
+        )
+        advice = "let tpgate start the server, or set CUDA_VISIBLE_DEVICES to the UUIDs of its GPUs and use no other"
+        return [Doubt(check="gpu_ownership", reason=reason, advice=advice, fatal=False)]
+    return host_doubts(uuids, server_pids)
+
+
 def condition_doubts(
     telemetry: Telemetry, start_ns: int, end_ns: int, *, server_pids: Collection[int] | None = None
 ) -> list[Doubt]:

@@ -25,7 +25,7 @@ from tpgate.measure.result import Doubt, Identity, Launch, Run
 from tpgate.measure.same import change_doubts
 from tpgate.measure.target import STALL_TIMEOUT_S, Progress, Target, death
 from tpgate.measure.validity import DRIFT_FATAL
-from tpgate.server import process
+from tpgate.server import ports, process
 from tpgate.server.api import Api
 from tpgate.server.model_folder import prepare
 from tpgate.specs import SCENARIO_CELL, LoadSpec, Pairs, Scenario
@@ -104,7 +104,7 @@ def measure_launch(scenario: Scenario, *, folder: Path, settings: Settings, prog
     launch_id = new_id()
     home = folder / f"launch-{launch_id}"
     home.mkdir(parents=True)
-    gpus = _gpus(scenario)
+    gpus = gpus_of(scenario, settings.attach_url)
     resources = [f"gpu-{uuid}" for uuid in gpus] or ["cpu-engine"]
     with lease.hold(resources, holder=f"tpgate {scenario.name}"):
         if settings.attach_url is None:
@@ -126,8 +126,11 @@ def measure_launch(scenario: Scenario, *, folder: Path, settings: Settings, prog
         return state.launch
 
 
-def _gpus(scenario: Scenario) -> tuple[str, ...]:
-    return tuple(topology.choose(scenario.server.gpus)) if scenario.server.gpus else ()
+def gpus_of(scenario: Scenario, attach_url: str | None) -> tuple[str, ...]:
+    """Return the GPUs to watch: none of this machine's for a server that runs on another one."""
+    if not scenario.server.gpus or (attach_url is not None and not ports.is_local(attach_url)):
+        return ()
+    return topology.choose(scenario.server.gpus, in_use=attach_url is not None)
 
 
 def _require_free(gpus: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,8 +27,8 @@ class Server(Protocol):
     def alive(self) -> str | None:
         """None while it lives, else why it does not."""
 
-    def pids(self) -> list[int]:
-        """Its processes."""
+    def pids(self) -> Collection[int]:
+        """Its processes of now; none where they are not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import random
 import socket
 from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tpgate.errors import ServerError
 
@@ -57,6 +58,20 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return not answers(port)
+
+
+def is_local(url: str) -> bool:
+    """Tell whether a URL's host is this machine: one of its addresses can be bound here. A name is looked up."""
+    host = urlsplit(url).hostname or ""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return False
+    for family, kind, protocol, _, address in found:
+        with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as one:
+            one.bind(address)
+            return True
+    return False
 
 
 def holders(port: int, pids: Iterable[int]) -> set[int]:

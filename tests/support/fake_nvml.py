@@ -10,12 +10,15 @@ from __future__ import annotations
 import ctypes
 import time
 from ctypes import CFUNCTYPE, c_int, c_uint, c_ulonglong, c_void_p
+from pathlib import Path
 from typing import Any
 
 import pynvml
 from nvml_script import gpu, script
 
 __all__ = ["FakeNvml", "gpu", "install", "load", "script"]
+MARKED = "marked"
+"""Stands for the processes of a GPU: those that are marked with it in their environment."""
 NOT_SUPPORTED, LIBRARY_NOT_FOUND, MISMATCH, GPU_LOST = 3, 12, 18, 15
 ALL_ONES = (1 << 64) - 1
 
@@ -122,6 +125,8 @@ class FakeNvml:
 
     def do_nvmlDeviceGetComputeRunningProcesses_v3(self, handle: int, count: int, out: int | None) -> int:
         rows = self.of(handle)["processes"]
+        if rows == MARKED:
+            rows = [[pid, 1 << 30] for pid in marked(self.of(handle)["uuid"])]
         size = c_uint.from_address(count)
         if out is None or size.value < len(rows):
             size.value = len(rows)
@@ -243,6 +248,18 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "nvmlDeviceRegisterEvents": (c_void_p, c_ulonglong, c_void_p),
     "nvmlEventSetWait_v2": (c_void_p, c_void_p, c_uint),
 }
+
+
+def marked(uuid: str) -> list[int]:
+    """Return the live processes that were started with ``TPGATE_TEST_GPU`` naming a GPU: they are on it."""
+    mark, found = f"TPGATE_TEST_GPU={uuid}".encode(), []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+        except OSError:  # another user's, or gone meanwhile
+            continue
+    return sorted(found)
 
 
 def _text(address: int, value: str) -> None:

@@ -1,3 +1,5 @@
+"""A fixture that puts the scripted NVML of ``fake_nvml.py`` in place."""
+
 from __future__ import annotations
 
 import json
