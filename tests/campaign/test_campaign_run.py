@@ -1,10 +1,13 @@
 """Launching, judging and launching again: the launches are scripted, everything else is real."""
 
+import dataclasses
+
 import msgspec
 import pytest
 
 from tpgate.baseline.reading import load_result
 from tpgate.campaign import Campaign, making, measure
+from tpgate.campaign.verdict import foresee
 from tpgate.errors import BaselineError, ServerError
 from tpgate.measure.result import Doubt, Identity, Launch, Run, Value
 from tpgate.specs import Gate, LoadSpec, ModelSpec, Scenario, ServerSpec, load_digest, pairs
@@ -196,3 +199,47 @@ def test_recording_goes_on_while_the_launches_differ_too_much_to_judge_by(script
     outcome = measure(campaign(record=True))
     assert 4 < len(seen) <= 8
     assert len(outcome.baseline.launches) == len(seen) - 1
+
+
+def test_launches_that_cannot_become_a_baseline_are_judged_and_never_recorded(script, campaign, tmp_path):
+    seen = script(100.0, "failed_requests")
+    outcome = measure(campaign(record=True))
+    assert outcome.judgement.verdict is Verdict.VOID
+    assert seen == [100.0, "failed_requests"], "a void launch ends the recording"
+    assert outcome.baseline is None
+    assert "no baseline was recorded" in outcome.notes[0]
+    assert not (tmp_path / ".tpgate/baselines").exists()
+
+
+def test_launches_that_contradict_each_other_are_no_baseline(script, campaign, tmp_path, monkeypatch):
+    def contradictory(*_args, **_more):
+        raise BaselineError("result-1 does not pass the baseline made from it")
+
+    monkeypatch.setattr("tpgate.campaign.run.plan", contradictory)
+    script(100.0, 100.0, 100.0)
+    outcome = measure(campaign(record=True))
+    assert outcome.judgement.verdict is Verdict.NO_BASELINE
+    assert "does not pass" in outcome.judgement.comparisons[0].reason
+
+
+def test_what_a_baseline_cannot_judge_is_said_before_the_first_launch(recorded, script, campaign):
+    said = []
+    wider = dataclasses.replace(
+        SCENARIO, cells=(*LOADS, LoadSpec(concurrency=16, requests=16, warmup_requests=16)), gates=(Gate(NAME, 0.05),)
+    )
+    seen = script(100.0)
+    outcome = measure(campaign(scenario=wider, progress=lambda text: said.append((text, len(seen)))))
+    early = [text for text, launches in said if not launches]
+    assert any(f"does not hold c16:{NAME}: NO BASELINE until tpgate refresh" in text for text in early)
+    assert any("days old: refresh it" in text for text in early)
+    assert outcome.judgement.verdict is Verdict.NO_BASELINE
+    said.clear()
+    fewer = dataclasses.replace(SCENARIO, cells=LOADS[:1])
+    script(100.0)
+    measure(campaign(scenario=fewer, progress=lambda text: said.append((text, 0))))
+    assert any(f"promises c4:{NAME}, not declared any more" in text for text, _ in said)
+
+
+def test_nothing_is_foreseen_where_the_baseline_covers_all(recorded, campaign):
+    for cells in ((), ("c1",)):
+        assert all("days old" in text for text in foresee(campaign(cells=cells)))

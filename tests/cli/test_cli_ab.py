@@ -8,6 +8,7 @@ from tpgate import cli
 from tpgate.cli import ab
 from tpgate.errors import ConfigError, ServerError
 from tpgate.measure.session import Settings
+from tpgate.selftest.scenario import CPU, STANDIN
 from tpgate.stats.verdict import Verdict
 
 PLAIN = Settings(python="/usr/bin/python3")
@@ -18,6 +19,17 @@ def test_words_of_a_side():
     assert made.extra == (("chunked_prefill_size", 4096), ("disable_cuda_graph", True))
     assert made.extra_environment == (("A", "b=c"), ("NCCL_ALGO", "Ring"))
     assert made.python == PLAIN.python
+
+
+def test_a_fault_is_put_into_one_side():
+    words = ["fault:scheduler-sleeps"]
+    assert ab.side(PLAIN, words, None, STANDIN.server).extra == (("fault_scheduler_sleep_ms", 2.0),)
+    real = dict(ab.side(PLAIN, words, None, CPU.server).extra_environment)
+    assert real["TPGATE_FAULTS"] == '{"scheduler_sleep_ms": 40.0}'
+    with pytest.raises(ConfigError, match="not possible on this server"):
+        ab.side(PLAIN, ["fault:moe-slower"], None, CPU.server)
+    with pytest.raises(ConfigError, match="unknown fault"):
+        ab.side(PLAIN, ["fault:nonsense"], None, CPU.server)
 
 
 def test_interpreters_by_path_and_by_version(tmp_path):

@@ -10,7 +10,7 @@ from tpgate import cli
 from tpgate.cli import selftest
 from tpgate.selftest.assess import Seen, assess
 from tpgate.selftest.run import Report, selected, untraced
-from tpgate.selftest.scenario import STANDIN
+from tpgate.selftest.scenario import CPU, STANDIN
 from tpgate.selftest.sweep import Probe
 from tpgate.server.faults.table import CASES, choose
 from tpgate.stats.verdict import USAGE_ERROR, Verdict
@@ -90,6 +90,18 @@ def test_the_whole_table_demands_every_gate(monkeypatch):
     assert plan.cases == CASES
     assert plan.demand_every_gate
     assert plan.scenario is STANDIN
+    assert plan.max_launches == 4
+
+
+def test_the_quick_form_demands_every_gate_too_and_makes_one_launch_a_fault(monkeypatch):
+    _, plan = finish(monkeypatch, GOOD, "--quick")
+    assert plan.demand_every_gate
+    assert plan.max_launches == 1
+    assert finish(monkeypatch, GOOD, "--quick", "--max-launches", "3")[1].max_launches == 3
+
+
+def test_the_scenario_for_sglang_without_a_gpu_is_built_in(monkeypatch):
+    assert finish(monkeypatch, GOOD, "selftest-cpu")[1].scenario is CPU
 
 
 def test_list_needs_no_server(capsys):

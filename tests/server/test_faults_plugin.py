@@ -62,8 +62,8 @@ def test_sglang_finds_it_by_its_entry_point(monkeypatch):
 
 def test_all_faults_of_the_table_are_known(plugin):
     for case in CASES:
-        if case.plugin:
-            assert plugin(**dict(case.plugin)), case.name
+        for faults in filter(None, (case.plugin, case.cpu)):
+            assert plugin(**dict(faults)), case.name
 
 
 def test_no_fault_is_no_hook(plugin):

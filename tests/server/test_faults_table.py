@@ -6,7 +6,7 @@ import pytest
 
 from tpgate.errors import ConfigError
 from tpgate.measure.definitions import METRICS
-from tpgate.server.faults.inject import Injection, injection_of, site_folder
+from tpgate.server.faults.inject import Injection, fitted, injection_of, site_folder
 from tpgate.server.faults.table import CASES, choose
 from tpgate.server.standin.settings import parse
 from tpgate.specs import ModelSpec, ServerSpec, pairs
@@ -72,4 +72,12 @@ def test_the_plugin_is_put_on_the_path_beside_what_was_there(monkeypatch):
     found = dict(injection_of(by("stall"), spec).environment)
     assert found["PYTHONPATH"] == f"{site_folder()}:/mine"
     assert found["SGLANG_PLUGINS"] == "other,tpgate_faults"
-    assert found["TPGATE_FAULTS"] == '{"stall_every": 8, "stall_ms": 200.0}'
+    assert found["TPGATE_FAULTS"] == '{"stall_every": 8, "stall_ms": 400.0}'
+
+
+def test_a_fault_is_larger_where_a_step_is_long():
+    case = by("scheduler-sleeps")
+    assert dict(injection_of(case, CPU).environment)["TPGATE_FAULTS"] == '{"scheduler_sleep_ms": 40.0}'
+    assert dict(injection_of(case, GPU).environment)["TPGATE_FAULTS"] == '{"scheduler_sleep_ms": 10.0}'
+    assert (fitted(case, CPU).size, fitted(case, GPU).size, fitted(case, STANDIN).size) == ("40 ms", "10 ms", "2 ms")
+    assert all(bool(case.cpu) == bool(case.cpu_size) for case in CASES)

@@ -146,14 +146,6 @@ def dropped_promises(result_demands: list[Demand], baseline: Baseline) -> list[P
     return [promise for promise in baseline.promises if (promise.cell, promise.metric) not in declared]
 
 
-def uncovered(baseline: Baseline, cells: Iterable[str], gates: Iterable[Gate]) -> list[str]:
-    """Return the declared checks that the baseline cannot judge, as ``cell:metric``, before any launch is spent.
-
-    Args:
-        baseline: The baseline that would be compared with.
-        cells: Declared cells.
-        gates: Declared gates.
-    """
-    names = tuple(cells)
-    wanted = [(cell, gate.metric) for gate in gates for cell in _cells_of(gate, names)]
-    return [f"{cell}:{name}" for cell, name in wanted if not baseline.values(cell, name)]
+def uncovered(baseline: Baseline, checks: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the checks, of (cell, metric) each, that the baseline cannot judge, before any launch is spent."""
+    return [f"{cell}:{name}" for cell, name in checks if not baseline.values(cell, name)]

@@ -10,9 +10,9 @@ from tpgate.baseline.refresh import UNDECIDED, plan
 from tpgate.baseline.store import Found, NotFound
 from tpgate.campaign.making import Making, write_json
 from tpgate.campaign.plan import Campaign, Outcome, reproduce
-from tpgate.campaign.verdict import check_readable, compared, decide, find
+from tpgate.campaign.verdict import compared, decide, find, foresee
 from tpgate.errors import BaselineError
-from tpgate.measure.result import Result
+from tpgate.measure.result import Launch, Result, Validity
 from tpgate.report.folder import JUDGEMENT_FILE
 
 RECORD_LAUNCHES = 3
@@ -31,7 +31,8 @@ def measure(campaign: Campaign) -> Outcome:
         ServerError: The server did not start, so that there is nothing to judge.
     """
     scenario = campaign.scenario
-    check_readable(campaign)
+    for known in foresee(campaign):
+        campaign.progress(f"before the first launch: {known}")
     making = Making.begin(campaign)
     first = making.launch()
     found = find(campaign, first)
@@ -39,8 +40,9 @@ def measure(campaign: Campaign) -> Outcome:
     if isinstance(found, NotFound) and campaign.record and not campaign.experiment and not campaign.cells:
         found, note = _record(campaign, making)
         notes = (note,)
-        making = Making.begin(campaign, making.seconds)
-        making.launch()
+        if isinstance(found, Found):
+            making = Making.begin(campaign, making.seconds)
+            making.launch()
     result = making.save(complete=True)
     baseline = found.baseline if isinstance(found, Found) else None
     began = time.monotonic()
@@ -72,23 +74,35 @@ def _notes(result: Result) -> tuple[str, ...]:
         return ()
 
 
+def _is_void(launch: Launch) -> bool:
+    return bool(launch.failure) or any(run.validity is Validity.VOID for run in launch.runs.values())
+
+
 def _minutes(began: float) -> float:
     return (time.monotonic() - began) / 60
 
 
 def _record(campaign: Campaign, making: Making) -> tuple[Found | NotFound, str]:
-    """Record a provisional baseline into the local store: the launch that was made, and two more like it."""
+    """Record a provisional baseline into the local store: the launch that was made, and two more like it.
+
+    Launches that cannot become one are judged themselves, without a baseline: void ones are VOID.
+    """
     scenario = campaign.scenario
     campaign.progress(f"{scenario.name}: this machine has no baseline; recording a provisional one")
     wanted = int(dict(scenario.settings).get("record_launches", RECORD_LAUNCHES))
-    while len(making.launches) < wanted:
+    while len(making.launches) < wanted and not _is_void(making.launches[-1]):
         making.launch()
     result = making.save(complete=True)
     while len(making.launches) < MOST_RECORDED and any(note.startswith(UNDECIDED) for note in _notes(result)):
         campaign.progress(f"{scenario.name}: the launches differ too much to judge by; recording one more")
         making.launch()
         result = making.save(complete=True)
-    path = campaign.store.write(plan(None, [result], who="tpgate --record").baseline, campaign.store.folders[-1])
+    try:
+        made = plan(None, [result], who="tpgate --record").baseline
+    except BaselineError as error:
+        reason = f"no baseline was recorded: {error.what}"
+        return NotFound(reason, (), campaign.store.folders[-1]), reason
+    path = campaign.store.write(made, campaign.store.folders[-1])
     note = (
         f"{path}: recorded from {len(result.launches)} launches, provisional and local; it is not checked in. "
         "This verdict compares one more launch with it"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 import msgspec
 
-from tpgate.baseline.judge import judge
+from tpgate.baseline.contract import uncovered
+from tpgate.baseline.judge import STALE_DAYS, judge
 from tpgate.baseline.key import hardware_of
 from tpgate.baseline.reading import load_baseline
 from tpgate.baseline.schema import Baseline
 from tpgate.baseline.store import Found, NotFound
 from tpgate.campaign.attribution import attributed
 from tpgate.campaign.plan import Campaign
+from tpgate.measure.promises import promises
 from tpgate.measure.result import Launch, Result
 from tpgate.stats.verdict import Judgement
 
@@ -21,11 +24,32 @@ EXPERIMENTAL_KEYS = ("server.", "env.")
 """Identity fields that an experiment with other server options may change and still be compared."""
 
 
-def check_readable(campaign: Campaign) -> None:
-    """Read every baseline of this scenario before anything is started: a broken file costs no GPU minute."""
-    for root in campaign.store.folders:
-        for path in sorted(root.glob(f"*/{campaign.scenario.name}.json")):
-            load_baseline(path, in_store=True)
+def foresee(campaign: Campaign) -> tuple[str, ...]:
+    """Read every baseline of this scenario before anything is started: a broken file costs no GPU minute.
+
+    Returns:
+        What is known before the first launch: checks that a baseline cannot judge, promises that are no longer
+        declared, and baselines that are old. Such a launch may be wanted, to be taken in; so it is said, not refused.
+
+    Raises:
+        BaselineError: A file cannot be used.
+    """
+    checks = [(cell, name) for name, _, cells, _ in promises(campaign.scenario, campaign.cells) for cell in cells]
+    notes = []
+    for path in (path for root in campaign.store.folders for path in root.glob(f"*/{campaign.scenario.name}.json")):
+        baseline = load_baseline(path, in_store=True)
+        if missing := uncovered(baseline, checks):
+            notes.append(f"{path} does not hold {_some(missing)}: NO BASELINE until tpgate refresh takes it in")
+        dropped = [f"{one.cell}:{one.metric}" for one in baseline.promises if (one.cell, one.metric) not in checks]
+        if dropped and not campaign.cells:
+            notes.append(f"{path} promises {_some(dropped)}, not declared any more: VOID until it is declared again")
+        if (age := (datetime.now(UTC).date() - date.fromisoformat(baseline.newest_day())).days) > STALE_DAYS:
+            notes.append(f"{path}: its newest launch is {age} days old: refresh it")
+    return tuple(sorted(notes))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def find(campaign: Campaign, launch: Launch) -> Found | NotFound:

@@ -1,8 +1,9 @@
 """Compare two builds or settings in pairs on this host: base and head are launched in turn, A B B A.
 
 A side is one or more words: NAME=VALUE (a server argument), env:NAME=VALUE (a variable of the server), python:PATH (an
-interpreter with SGLang), sglang:VERSION (PATH is ENVIRONMENTS/VERSION/bin/python) or a URL of a running server. Exit
-codes are those of `git bisect run`: 0 good, 1 bad, 125 cannot be told, 129 a wrong option, which ends the bisection.
+interpreter with SGLang), sglang:VERSION (PATH is ENVIRONMENTS/VERSION/bin/python), fault:NAME (an injected fault of
+`tpgate selftest --list`) or a URL of a running server. Exit codes are those of `git bisect run`: 0 good, 1 bad, 125
+cannot be told, 129 a wrong option, which ends the bisection.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from tpgate.errors import ConfigError, TpgateError
 from tpgate.measure.definitions import metric
 from tpgate.measure.session import Settings
 from tpgate.report.terminal import render
-from tpgate.selftest.scenario import STANDIN
-from tpgate.specs import Scalar, Scenario
+from tpgate.selftest.scenario import find
+from tpgate.server.faults.inject import Injection, injection_of
+from tpgate.server.faults.table import choose
+from tpgate.specs import Scalar, ServerSpec
 from tpgate.stats.verdict import Verdict
 
 SKIP = 125
@@ -81,7 +84,7 @@ def _abort(parser: argparse.ArgumentParser, message: str) -> NoReturn:
 
 
 def _duel(arguments: argparse.Namespace) -> Duel:
-    scenario = _scenario(arguments)
+    scenario = find(arguments.scenario, arguments.scenarios)
     for name in arguments.cell:
         scenario.cell(name)
     if arguments.rounds < 1:
@@ -95,7 +98,9 @@ def _duel(arguments: argparse.Namespace) -> Duel:
         profile=not arguments.no_profile,
         processes=arguments.processes,
     )
-    base, head = (side(plain, words, arguments.environments) for words in (arguments.base, arguments.head))
+    base, head = (
+        side(plain, words, arguments.environments, scenario.server) for words in (arguments.base, arguments.head)
+    )
     if base == head and not arguments.base:
         raise ConfigError(
             "--base and --head are the same",
@@ -112,19 +117,16 @@ def _duel(arguments: argparse.Namespace) -> Duel:
     )
 
 
-def _scenario(arguments: argparse.Namespace) -> Scenario:
-    if arguments.scenario == STANDIN.name:
-        return STANDIN
-    return catalog.find(catalog.load(arguments.scenarios), arguments.scenario, arguments.scenarios)
-
-
-def side(plain: Settings, words: list[str], environments: Path | None = None) -> Settings:
+def side(
+    plain: Settings, words: list[str], environments: Path | None = None, server: ServerSpec | None = None
+) -> Settings:
     """Return how one side is launched.
 
     Args:
         plain: What both sides share.
         words: What this side differs by.
         environments: Folder with one virtual environment a version of SGLang.
+        server: The scenario's server, into which a fault is put.
 
     Raises:
         ConfigError: A word is not understood, or names what does not exist.
@@ -141,6 +143,10 @@ def side(plain: Settings, words: list[str], environments: Path | None = None) ->
             made = replace(made, python=_interpreter(Path(rest), word))
         elif kind == "sglang":
             made = replace(made, python=_of_version(rest, environments, word))
+        elif kind == "fault" and rest and server is not None:
+            injection = _injection(rest, server)
+            options |= dict(injection.options)
+            variables |= dict(injection.environment)
         elif kind == "env" and equals and name:
             variables[name] = value
         elif "=" in word and word.partition("=")[0].isidentifier():
@@ -149,11 +155,23 @@ def side(plain: Settings, words: list[str], environments: Path | None = None) ->
         else:
             raise ConfigError(
                 f"side {word!r} is not understood",
-                expected="NAME=VALUE, env:NAME=VALUE, python:PATH, sglang:VERSION or a URL",
+                expected="NAME=VALUE, env:NAME=VALUE, python:PATH, sglang:VERSION, fault:NAME or a URL",
             )
     if made.attach_url and (options or variables or made.python != plain.python):
         raise ConfigError(f"side {made.attach_url}: a running server takes no further words", expected="the URL alone")
     return replace(made, extra=tuple(sorted(options.items())), extra_environment=tuple(sorted(variables.items())))
+
+
+def _injection(name: str, server: ServerSpec) -> Injection:
+    """Return what injects the largest size of a fault.
+
+    Raises:
+        ConfigError: There is no such fault, or not on this server.
+    """
+    found = injection_of(choose((name,))[-1], server)
+    if found is None:
+        raise ConfigError(f"side 'fault:{name}': not possible on this server", expected="another, of --list")
+    return found
 
 
 def _interpreter(path: Path, word: str) -> str:

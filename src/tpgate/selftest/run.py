@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpgate.campaign import Campaign, Outcome, measure
-from tpgate.errors import ConfigError, ServerError
+from tpgate.errors import ConfigError, HostError, ServerError
 from tpgate.measure.definitions import metric
 from tpgate.measure.result import is_passing
 from tpgate.selftest.assess import Row, Seen, assess, look, silent_gates
 from tpgate.selftest.sweep import Probe, sweep
 from tpgate.server.faults.case import Case
-from tpgate.server.faults.inject import Injection, injection_of
+from tpgate.server.faults.inject import Injection, fitted, injection_of
 from tpgate.specs import Scenario
 from tpgate.stats.verdict import Verdict
 
@@ -91,10 +91,12 @@ def run(plan: Plan, say: Say, progress: Say) -> Report:
     Raises:
         ConfigError: No fault of the table exists on this server.
         ServerError: The healthy server does not start.
+        HostError: No baseline could be recorded of the healthy server, so nothing was injected.
     """
     if not plan.profile:
         plan = replace(plan, scenario=untraced(plan.scenario))
-    chosen = [(case, injection_of(case, plan.scenario.server)) for case in plan.cases]
+    server = plan.scenario.server
+    chosen = [(fitted(case, server), injection_of(case, server)) for case in plan.cases]
     left_out = tuple(case.name for case, injection in chosen if not _usable(case, injection, plan))
     wanted = [(case, one) for case, one in chosen if one is not None and _usable(case, one, plan)]
     if not wanted:
@@ -111,7 +113,14 @@ def run(plan: Plan, say: Say, progress: Say) -> Report:
     )
     calm = _Calm(say)
     first = calm.measure(replace(campaign, record=True))
-    probes = sweep(first.result, first.baseline) if first.baseline is not None else ()
+    if first.baseline is None:
+        doubts = first.judgement.doubts
+        raise HostError(
+            f"the healthy server could not be recorded: {doubts[0][2] if doubts else first.judgement.verdict}",
+            expected="launches without a fault that are valid and agree",
+            next_step="end other work on this machine; every launch is kept with --results DIR",
+        )
+    probes = sweep(first.result, first.baseline)
     silence = [first.judgement.verdict.value]
     for _ in range(plan.silent_launches - 1):
         silence.append(calm.measure(campaign).judgement.verdict.value)  # noqa: PERF401 - each takes seconds

@@ -23,10 +23,14 @@ class Case:
         category: Where attribution must place the lost time, as a category of traces, or None.
         standin: Options of the scripted server that inject it; empty where it cannot.
         plugin: Faults of the SGLang plugin that inject it, name and size; empty where it cannot.
+        plugin_size: Its size there, in words, where that is another.
         sglang: Server arguments of SGLang that inject it.
         ranks: Least tensor-parallel ranks for it to exist.
         traced: Whether it shows in profiler traces only.
         gpu: Whether on SGLang it exists on a GPU only.
+        cpu: Faults of the SGLang plugin in place of ``plugin`` on SGLang's CPU engine, where a step is long and the
+            client has no core of its own: a fault must be large to be told from a neighbour.
+        cpu_size: Its size there, in words.
     """
 
     fault: str
@@ -36,10 +40,13 @@ class Case:
     category: str | None = None
     standin: Pairs = ()
     plugin: tuple[tuple[str, float], ...] = ()
+    plugin_size: str = ""
     sglang: Pairs = ()
     ranks: int = 1
     traced: bool = False
     gpu: bool = False
+    cpu: tuple[tuple[str, float], ...] = ()
+    cpu_size: str = ""
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpgate.server.faults.case import Case
@@ -32,8 +32,18 @@ def site_folder() -> Path:
     return Path(__file__).parent / "site"
 
 
+def fitted(case: Case, server: ServerSpec) -> Case:
+    """Return ``case`` with the size that it has on ``server``."""
+    if server.engine == "standin":
+        return case
+    if server.device == "cpu" and case.cpu:
+        return replace(case, size=case.cpu_size, plugin=case.cpu)
+    return replace(case, size=case.plugin_size or case.size)
+
+
 def injection_of(case: Case, server: ServerSpec) -> Injection | None:
     """Return what injects ``case`` into ``server``, or None where the fault does not exist there."""
+    case = fitted(case, server)
     if server.tensor_parallel < case.ranks:
         return None
     if case.fault == "nothing":

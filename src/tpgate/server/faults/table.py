@@ -44,8 +44,17 @@ _SPEED: tuple[Case, ...] = (
     _slower("decode-slower", 0.40, None, "fault_decode_slower"),
     Case("decode-faster", "30 %", "IMPROVED", _DECODE, standin=pairs(fault_decode_slower=-0.3)),
     _slower("prefill-slower", 2.0, None, "fault_prefill_slower"),
-    _with(_slower("attention-slower", 0.8, "attention", "fault_attention_slower"), plugin=(("attention_slower", 0.8),)),
-    _with(_slower("attention-slower", 2.0, "attention", "fault_attention_slower"), plugin=(("attention_slower", 2.0),)),
+    _with(
+        _slower("attention-slower", 0.8, "attention", "fault_attention_slower"),
+        plugin=(("attention_slower", 0.8),),
+        gpu=True,
+    ),
+    _with(
+        _slower("attention-slower", 2.0, "attention", "fault_attention_slower"),
+        plugin=(("attention_slower", 2.0),),
+        cpu=(("attention_slower", 10.0),),
+        cpu_size="1000 %",
+    ),
     _slower("moe-slower", 0.6, "moe", "fault_moe_slower"),
     _slower("gemm-slower", 0.8, "gemm", "fault_gemm_slower"),
     _slower("all-reduce-slower", 1.5, "communication", "fault_all_reduce_slower", ranks=2),
@@ -58,18 +67,23 @@ _SPEED: tuple[Case, ...] = (
         pairs(fault_extra_all_reduce=3),
         (("extra_all_reduce", 3),),
         ranks=2,
+        cpu=(("extra_all_reduce", 20),),
+        cpu_size="20 a layer",
     ),
     Case(
-        "straggler", "late", "REGRESSED", (*_DECODE, *_PARTS["wait"]), "wait", pairs(fault_straggler_us=40.0), ranks=2
+        "straggler", "late", "REGRESSED", (*_DECODE, *_PARTS["wait"]), "wait", pairs(fault_straggler_us=60.0), ranks=2
     ),
     Case(
         "scheduler-sleeps",
-        "1 ms",
+        "2 ms",
         "REGRESSED",
         (*_DECODE, *_PARTS["idle"]),
         "idle",
-        pairs(fault_scheduler_sleep_ms=1.0),
+        pairs(fault_scheduler_sleep_ms=2.0),
         (("scheduler_sleep_ms", 10.0),),
+        plugin_size="10 ms",
+        cpu=(("scheduler_sleep_ms", 40.0),),
+        cpu_size="40 ms",
     ),
     Case(
         "cuda-graphs-off",
@@ -88,6 +102,7 @@ _SPEED: tuple[Case, ...] = (
         _QUEUE,
         standin=pairs(fault_max_running=4),
         plugin=(("max_running", 2),),
+        plugin_size="2 at once",
     ),
     Case(
         "per-request-cost",
@@ -101,8 +116,11 @@ _SPEED: tuple[Case, ...] = (
         "every 8 steps",
         "REGRESSED",
         (*_DECODE, "inter_chunk_p90", "inter_chunk_p99"),
-        standin=pairs(fault_stall_every=8, fault_stall_ms=20.0),
+        standin=pairs(fault_stall_every=8, fault_stall_ms=30.0),
         plugin=(("stall_every", 8), ("stall_ms", 200.0)),
+        plugin_size="200 ms every 8",
+        cpu=(("stall_every", 8), ("stall_ms", 400.0)),
+        cpu_size="400 ms every 8",
     ),
 )
 
@@ -130,10 +148,14 @@ _BROKEN: tuple[Case, ...] = (
     _with(
         _void("dies", "mid-cell", ("server_died", "launch_failed", "server", *_FAILED), fault_die_after_requests=30),
         plugin=(("die_after_steps", 40),),
+        cpu=(("die_after_steps", 250),),
+        cpu_size="mid-cell",
     ),
     _with(
         _void("hangs", "mid-cell", ("stalled", "server", "launch_failed", *_FAILED), fault_hang_after_requests=30),
         plugin=(("hang_after_steps", 40),),
+        cpu=(("hang_after_steps", 250),),
+        cpu_size="mid-cell",
     ),
     Case("trickle", "1 in 2", "OK", standin=pairs(fault_trickle_every=2)),
     Case("full-log", "200 KiB", "OK", standin=pairs(fault_fill_log_kib=200)),
