@@ -6,13 +6,14 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from scoreboard.ours import Values, ask, pin, result_of, seeded
 from scoreboard.quiet import levels, quiet_nights
 from scoreboard.rules import RULES
-from scoreboard.series import Series
+from scoreboard.series import Point, Series
 from tpgate.baseline.judge import judge
-from tpgate.stats.drift import drift, trend_of
+from tpgate.stats.drift import DRIFT_BAR, TREND_P, drift, pooled_trend, trend_of
 from tpgate.stats.verdict import Verdict
 from tpgate.units import Better
 
@@ -21,6 +22,8 @@ PINNED_UNTIL = "2026-05-04"
 PINNED_NIGHTS = 10
 BROKEN = "DeepSeek-R1-0528 MTP3"
 REPLAY_IMAGE = "nightly_202605131605"
+WAVE_GAP = 50_000
+"""Distance of two CI run numbers, which count the whole site's runs, beyond which a new wave of runs began."""
 
 
 @dataclass
@@ -119,6 +122,7 @@ def replay_drift(series: Sequence[Series]) -> list[str]:
         trend = trend_of([point.value for point in points])
         size = f"change {trend.change:+.1%}, Mann-Kendall z {trend.z:+.1f}"
         lines.append(f"{model} c128, {trend.count} replays in order of upload: {size}")
+        lines.append(f"{model} c128, {_in_waves(points)}")
         nights = one.nights
         before = [nights[day].value for day in sorted(nights) if day < PINNED_UNTIL][-PINNED_NIGHTS:]
         after = [nights[day].value for day in sorted(nights) if day >= "2026-05-14"][:9]
@@ -128,6 +132,30 @@ def replay_drift(series: Sequence[Series]) -> list[str]:
             f"{model} c128, week after the fix against the pinned April level: {found.level:+.1%} worse, {said}"
         )
     return lines
+
+
+def waves(points: Sequence[Point], gap: int = WAVE_GAP) -> list[list[float]]:
+    """Return the values in the order in which their runs were started, one block a wave of runs."""
+    ordered = sorted(points, key=lambda point: point.run)
+    blocks = [[ordered[0].value]]
+    for before, point in pairwise(ordered):
+        if point.run - before.run > gap:
+            blocks.append([])
+        blocks[-1].append(point.value)
+    return blocks
+
+
+def _in_waves(points: Sequence[Point]) -> str:
+    blocks = waves(points)
+    found = pooled_trend(blocks)
+    said = "steady"
+    if found.p < TREND_P and found.z < 0:
+        said = "DRIFT" if found.change < -DRIFT_BAR else f"a trend, smaller than the bar of {DRIFT_BAR:.0%}"
+    sizes = ", ".join(str(len(block)) for block in blocks if len(block) > 1)
+    return (
+        f"in order of start within waves of {sizes}: change {found.change:+.1%} over the longest, "
+        f"z {found.z:+.1f}, {said}"
+    )
 
 
 def changed_configuration(series: Sequence[Series]) -> str:

@@ -21,7 +21,7 @@ METRICS = {"output_tput": "output_tokens_per_second", "mean_ttft": "ttft_p50", "
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of one night; ``replay`` marks old commits that were measured again later."""
+    """One value of one night; ``replay`` marks old commits that were measured again later, ``run`` counts CI runs."""
 
     day: str
     stamp: str
@@ -29,6 +29,7 @@ class Point:
     commit: str
     image: str
     replay: bool = False
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,12 @@ def _files(folder: Path) -> tuple[Path, Path]:
     return pack, labels
 
 
+def _parts(env: str) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in env.split(";") if "=" in part)
+
+
 def _image(env: str) -> str:
-    parts = dict(part.split("=", 1) for part in env.split(";") if "=" in part)
-    return f"{parts.get('img', '')} {parts.get('rocm', '')}".strip()
+    return f"{_parts(env).get('img', '')} {_parts(env).get('rocm', '')}".strip()
 
 
 def load(folder: Path) -> tuple[list[Series], list[dict]]:
@@ -76,7 +80,15 @@ def load(folder: Path) -> tuple[list[Series], list[dict]]:
             if not replay:
                 latest[name] = stamp
             points[name].append(
-                Point(stamp[:10], stamp, float(row["value"]), row["commit"], _image(row["env"]), replay)
+                Point(
+                    stamp[:10],
+                    stamp,
+                    float(row["value"]),
+                    row["commit"],
+                    _image(row["env"]),
+                    replay,
+                    int(_parts(row["env"]).get("run") or 0),
+                )
             )
     found = []
     for name, values in points.items():

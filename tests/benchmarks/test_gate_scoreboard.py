@@ -18,7 +18,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 from scoreboard import events, power, quiet  # noqa: E402
 from scoreboard.rules import RULES  # noqa: E402
-from scoreboard.series import COLUMNS, load  # noqa: E402
+from scoreboard.series import COLUMNS, Point, load  # noqa: E402
 from tpgate.errors import ConfigError  # noqa: E402
 
 TPUT = "output_tokens_per_second"
@@ -97,6 +97,13 @@ def test_half_the_gpus_is_another_identity(folder):
     assert events.changed_configuration(load(folder)[0]) == "NO BASELINE: gpu_count 8 -> 4"
 
 
+def test_replays_are_ordered_by_the_start_of_their_runs_and_parted_into_waves():
+    started = [(130_000, 3.0), (20_000, 2.0), (10_000, 1.0), (139_000, 4.0)]
+    points = [Point("d", f"upload {i}", value, "c", "image", True, run) for i, (run, value) in enumerate(started)]
+    assert events.waves(points) == [[1.0, 2.0], [3.0, 4.0]]
+    assert events.waves(points, gap=200_000) == [[1.0, 2.0, 3.0, 4.0]]
+
+
 @pytest.mark.skipif("TPGATE_DATA" not in os.environ, reason="TPGATE_DATA names no folder of recorded nights")
 def test_the_recorded_nights_reach_the_goals_that_are_claimed():
     series, _ = load(Path(os.environ["TPGATE_DATA"]) / "nightly-series")
@@ -111,3 +118,6 @@ def test_the_recorded_nights_reach_the_goals_that_are_claimed():
     assert power.inject(series, 0.0, **common).check_rate < 0.005
     assert power.inject(series, 0.05, **common).scenario_rate >= 0.80
     assert power.inject(series, 0.08, **common).scenario_rate >= 0.95
+    drifting, control = (line for line in events.replay_drift(series) if "within waves" in line)
+    assert "a trend, smaller than the bar of 2%" in drifting
+    assert control.endswith("steady")

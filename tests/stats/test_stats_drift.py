@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpgate.stats.drift import change_points, drift, mann_kendall, page, theil_sen, trend_of
+from tpgate.stats.drift import change_points, drift, mann_kendall, page, pooled_trend, theil_sen, trend_of
 from tpgate.units import Better
 
 
@@ -44,6 +44,24 @@ def test_page_agrees_with_the_reference_and_sees_a_trend_over_several_series():
     assert page([[3.0, 2.0, 1.0]] * 4)[0] < -2
     with pytest.raises(ValueError, match="one length"):
         page([[1.0, 2.0, 3.0], [1.0, 2.0]])
+
+
+def test_a_trend_within_blocks_is_found_though_their_levels_hide_it():
+    blocks = [[100.0, 99.0, 98.0, 97.0], [110.0, 109.5, 108.0], [120.0, 119.0]]
+    found = pooled_trend([[95.0], *blocks])
+    # scores -6, -3 and -1; variances 52/6, 22/6 and 1
+    assert found.z == pytest.approx(-(10 - 1) / (52 / 6 + 22 / 6 + 1) ** 0.5)
+    assert found.count == 9, "a block of one says nothing"
+    assert found.change == pytest.approx(-1.0 * 3 / 109.0 * 1.0, rel=0.05)
+    assert trend_of([value for block in blocks for value in block]).z > 1, "one after the other they rise"
+    assert pooled_trend([_noise(30)]).z == pytest.approx(mann_kendall(_noise(30))[0])
+    with pytest.raises(ValueError, match="2 values"):
+        pooled_trend([[1.0], [2.0]])
+
+
+def test_blocks_without_a_trend_alarm_as_often_as_chance_does():
+    alarms = sum(pooled_trend([_noise(n, seed=100 * s + n) for n in (3, 7, 12, 15)]).p < 0.05 for s in range(300))
+    assert 15 <= alarms <= 48, "two-sided: a tenth of 300 is 30"
 
 
 def test_theil_sen_ignores_an_outlier():

@@ -1,8 +1,9 @@
 """Slow change over a history, apart from the gate: a step that no single night shows, and marks where levels changed.
 
-Sources: Mann (1945) and Kendall (1975) for the trend test with ties; Page (1963) for ordered alternatives over several
-series; Theil (1950) and Sen (1968) for the slope; least absolute deviations with optimal partitioning for the level
-changes (Jackson et al. 2005; robust variant as in Fearnhead and Rigaill 2019).
+Sources: Mann (1945) and Kendall (1975) for the trend test with ties; Hirsch, Slack and Smith (1982) for several
+blocks; Page (1963) for ordered alternatives over several series; Theil (1950) and Sen (1968) for the slope; least
+absolute deviations with optimal partitioning for the level changes (Jackson et al. 2005; robust variant as in
+Fearnhead and Rigaill 2019).
 """
 
 from __future__ import annotations
@@ -78,13 +79,42 @@ def mann_kendall(values: Sequence[float]) -> tuple[float, float]:
     count = len(values)
     if count < 4:
         raise ValueError(f"a trend needs 4 values or more, not {count}")
+    return _standardised(*_kendall(values))
+
+
+def _kendall(values: Sequence[float]) -> tuple[int, float]:
+    """Return Kendall's score of ``values`` and its variance where their order means nothing, corrected for ties."""
+    count = len(values)
     score = sum((b > a) - (b < a) for i, a in enumerate(values) for b in values[i + 1 :])
     ties = sum(t * (t - 1) * (2 * t + 5) for t in Counter(values).values())
-    variance = (count * (count - 1) * (2 * count + 5) - ties) / 18
+    return score, (count * (count - 1) * (2 * count + 5) - ties) / 18
+
+
+def _standardised(score: int, variance: float) -> tuple[float, float]:
     if variance <= 0 or score == 0:
         return 0.0, 0.5
     z = (score - math.copysign(1, score)) / math.sqrt(variance)
     return z, 1 - NormalDist().cdf(abs(z))
+
+
+def pooled_trend(blocks: Sequence[Sequence[float]]) -> Trend:
+    """Return the common trend within blocks, whatever the level of each: a sweep that was measured in several sessions.
+
+    The seasonal Kendall test of Hirsch, Slack and Smith (1982): scores and variances are summed, and the slope is the
+    median of the pairwise slopes inside blocks, over the longest block.
+
+    Args:
+        blocks: Values in order within each block; only blocks of two or more say anything; one at least must.
+    """
+    told = [block for block in blocks if len(block) > 1]
+    if not told:
+        raise ValueError("a common trend needs a block of 2 values or more")
+    parts = [_kendall(block) for block in told]
+    z, p = _standardised(sum(score for score, _ in parts), sum(variance for _, variance in parts))
+    slopes = [(b - a) / (j - i) for block in told for i, a in enumerate(block) for j, b in enumerate(block) if j > i]
+    values = [value for block in told for value in block]
+    span = max(len(block) for block in told) - 1
+    return Trend(z, p, median(slopes) * span / abs(median(values)), len(values))
 
 
 def page(blocks: Sequence[Sequence[float]]) -> tuple[float, float]:
